@@ -1,0 +1,1 @@
+"""Frozen dataclasses as JSON, and the objects that users name in them."""

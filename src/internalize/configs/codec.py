@@ -1,0 +1,120 @@
+"""Frozen, nested dataclasses to JSON and back. Unknown keys and wrong types are errors with a name."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from internalize.errors import BadInput, closest
+
+Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
+Config = TypeVar("Config")
+
+
+def to_json(value: Any) -> Any:
+    """A config as plain JSON: dataclasses become objects, tuples become lists."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: to_json(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, list | tuple):
+        return [to_json(item) for item in value]
+    if isinstance(value, dict):
+        return {str(key): to_json(item) for key, item in value.items()}
+    return value
+
+
+def from_json(cls: type[Config], data: Any, path: str = "") -> Config:
+    """Build the dataclass from JSON. Missing keys take the field's default."""
+    if not isinstance(data, dict):
+        raise BadInput(path or cls.__name__, f"must be an object of fields, got {data!r}")
+    hints = get_type_hints(cls)
+    known = {field.name: field for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
+    for key in data:
+        if key not in known:
+            where = f"{path}.{key}" if path else key
+            raise BadInput(where, f"unknown field{closest(str(key), list(known))}; known: {', '.join(known)}")
+    values = {
+        name: _convert(hints[name], data[name], f"{path}.{name}" if path else name)
+        for name in known
+        if name in data
+    }
+    for name, field in known.items():
+        has_default = (
+            field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
+        )
+        if name not in values and not has_default:
+            raise BadInput(f"{path}.{name}" if path else name, "is missing")
+    return cls(**values)
+
+
+def changed_fields(old: Any, new: Any, path: str = "") -> list[str]:
+    """The dotted names of the fields in which two JSON objects differ."""
+    if not (isinstance(old, dict) and isinstance(new, dict)):
+        return [] if old == new else [path]
+    names = list(dict.fromkeys([*old, *new]))
+    return [
+        found
+        for name in names
+        for found in changed_fields(old.get(name), new.get(name), f"{path}.{name}" if path else name)
+    ]
+
+
+def _convert(hint: Any, value: Any, path: str) -> Any:
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        return _convert_union(arguments, value, path)
+    if origin is Literal:
+        if value not in arguments:
+            choices = ", ".join(str(choice) for choice in arguments)
+            raise BadInput(
+                path, f"must be one of {choices}{closest(str(value), list(arguments))}; got {value!r}"
+            )
+        return value
+    if origin is tuple:
+        return _convert_tuple(arguments, value, path)
+    if origin is dict:
+        if not isinstance(value, dict):
+            raise BadInput(path, f"must be an object, got {value!r}")
+        return {key: _convert(arguments[1], item, f"{path}.{key}") for key, item in value.items()}
+    if dataclasses.is_dataclass(hint):
+        return value if isinstance(value, hint) else from_json(hint, value, path)  # type: ignore[arg-type]
+    return _convert_scalar(hint, value, path)
+
+
+def _convert_union(choices: tuple[Any, ...], value: Any, path: str) -> Any:
+    if value is None and type(None) in choices:
+        return None
+    problem: BadInput | None = None
+    for choice in choices:
+        if choice is type(None):
+            continue
+        try:
+            return _convert(choice, value, path)
+        except BadInput as error:
+            problem = problem or error
+    raise problem or BadInput(path, f"cannot be {value!r}")
+
+
+def _convert_tuple(arguments: tuple[Any, ...], value: Any, path: str) -> tuple[Any, ...]:
+    if not isinstance(value, list | tuple):
+        raise BadInput(path, f"must be a list, got {value!r}")
+    if len(arguments) == 2 and arguments[1] is Ellipsis:
+        return tuple(_convert(arguments[0], item, f"{path}[{i}]") for i, item in enumerate(value))
+    if len(value) != len(arguments):
+        raise BadInput(path, f"must have {len(arguments)} entries, got {len(value)}")
+    return tuple(
+        _convert(hint, item, f"{path}[{i}]")
+        for i, (hint, item) in enumerate(zip(arguments, value, strict=True))
+    )
+
+
+def _convert_scalar(hint: Any, value: Any, path: str) -> Any:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if hint is float and is_number:
+        return float(value)
+    if hint is int and is_number and float(value).is_integer():
+        return int(value)
+    if hint in (bool, str) and isinstance(value, hint):
+        return value
+    names = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+    raise BadInput(path, f"must be {names.get(hint, str(hint))}, got {value!r}")

@@ -1,0 +1,31 @@
+"""What a user can get wrong, said in one line."""
+
+from __future__ import annotations
+
+
+class BadInput(Exception):
+    """An input that cannot be used. The command line prints it as one line and exits with 2.
+
+    No ValueError: libraries that parse arguments would catch it and wrap it in words of their own.
+
+    `field` is what the user wrote (a flag, a key of a file, a file), `message` what would be right.
+    """
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(f"{field}: {message}")
+        self.field = field
+        self.message = message
+
+
+def require(condition: bool, field: str, message: str) -> None:
+    """Raise `BadInput` for the field unless the condition holds."""
+    if not condition:
+        raise BadInput(field, message)
+
+
+def closest(word: str, known: list[str]) -> str:
+    """A hint such as ` (did you mean 'left'?)`, empty where nothing is near."""
+    import difflib
+
+    near = difflib.get_close_matches(word, known, n=1)
+    return f" (did you mean {near[0]!r}?)" if near else ""
