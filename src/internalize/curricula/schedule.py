@@ -1,0 +1,102 @@
+"""When a stage ends: pure functions of how far the training is and how well it goes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from internalize.errors import require
+
+DEFAULT_THRESHOLDS = {"loss": 0.02, "accuracy": 0.99}
+
+
+@dataclass(frozen=True)
+class ScheduleConfig:
+    """When a stage of the curriculum ends."""
+
+    kind: Literal["fixed", "adaptive"] = "fixed"
+    """fixed: every stage gets the same share of the iterations, the last one the remainder too (the paper's).
+    adaptive: a stage ends when its running signal passes the threshold; the last stage gets what is left."""
+    signal: Literal["loss", "accuracy"] = "loss"
+    """adaptive: what is compared with the threshold."""
+    threshold: float | None = None
+    """adaptive: a stage ends below this loss (default 0.02) or above this accuracy (default 0.99)."""
+    judge: Literal["worst", "mean"] = "worst"
+    """adaptive: judge by the worst answer position or by their mean, which can hide the one that is new."""
+    memory: int = 50
+    """adaptive: the running signal averages over about this many iterations."""
+    shortest: int = 100
+    """adaptive: no stage ends before this many iterations."""
+    cap: int | None = None
+    """adaptive: a stage ends after this many iterations in any case; no cap if not given."""
+    stop_early: bool = False
+    """adaptive: end the training when the last stage passes the threshold too."""
+
+    def __post_init__(self) -> None:
+        require(self.memory >= 1, "schedule.memory", f"must be at least 1, got {self.memory}")
+        require(self.shortest >= 1, "schedule.shortest", f"must be at least 1, got {self.shortest}")
+        good_cap = self.cap is None or self.cap >= self.shortest
+        require(
+            good_cap, "schedule.cap", f"must be at least schedule.shortest = {self.shortest}, got {self.cap}"
+        )
+        if self.threshold is not None:
+            low, high = (0.0, float("inf")) if self.signal == "loss" else (0.0, 1.0)
+            good = low < self.threshold < high
+            require(good, "schedule.threshold", f"must lie in ({low:g}, {high:g}) for {self.signal}")
+
+    @property
+    def bar(self) -> float:
+        return DEFAULT_THRESHOLDS[self.signal] if self.threshold is None else self.threshold
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a training is: the small state of a schedule."""
+
+    iteration: int = 0
+    """Iterations done in all."""
+    stage: int = 1
+    """The stage being trained, from 1."""
+    in_stage: int = 0
+    """Iterations done in this stage."""
+    stage_ended: bool = False
+    """Whether the iteration just done was the stage's last."""
+    finished: bool = False
+    """Whether the training is over."""
+
+
+def begin_step(progress: Progress) -> Progress:
+    """Enter the next stage if the last step ended one."""
+    if progress.stage_ended and not progress.finished:
+        return replace(progress, stage=progress.stage + 1, in_stage=0, stage_ended=False)
+    return progress
+
+
+def end_step(
+    schedule: ScheduleConfig, progress: Progress, iterations: int, stages: int, signal: float | None
+) -> Progress:
+    """Count the step just done and decide whether it ends the stage or the training.
+
+    signal: the running loss or accuracy as `judge` wants it; None where it was not looked at this time.
+    """
+    iteration, in_stage = progress.iteration + 1, progress.in_stage + 1
+    last = progress.stage == stages
+    if schedule.kind == "fixed":
+        ended = not last and in_stage == iterations // stages
+    else:
+        passed = signal is not None and in_stage >= schedule.shortest and _passes(schedule, signal)
+        capped = not last and schedule.cap is not None and in_stage >= schedule.cap
+        ended = (passed and (not last or schedule.stop_early)) or capped
+    finished = iteration >= iterations or (ended and last)
+    return replace(
+        progress, iteration=iteration, in_stage=in_stage, stage_ended=ended or finished, finished=finished
+    )
+
+
+def looks_at_signal(schedule: ScheduleConfig, progress: Progress) -> bool:
+    """Whether the step about to end needs the running signal: reading it can cost a wait for the device."""
+    return schedule.kind == "adaptive" and (progress.in_stage + 1) % 10 == 0
+
+
+def _passes(schedule: ScheduleConfig, signal: float) -> bool:
+    return signal < schedule.bar if schedule.signal == "loss" else signal > schedule.bar

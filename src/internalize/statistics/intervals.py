@@ -1,0 +1,76 @@
+"""Confidence intervals for rates and means."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from statistics import NormalDist
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A closed interval [low, high]."""
+
+    low: float
+    high: float
+
+    def __contains__(self, value: float) -> bool:
+        return self.low <= value <= self.high
+
+
+@dataclass(frozen=True)
+class Rate:
+    """So many successes of so many trials."""
+
+    successes: int
+    trials: int
+
+    @property
+    def value(self) -> float:
+        return self.successes / self.trials
+
+    @property
+    def interval(self) -> Interval:
+        """Wilson's, 95 %."""
+        return wilson(self.successes, self.trials)
+
+    def __str__(self) -> str:
+        return f"{100 * self.value:.1f} % [{100 * self.interval.low:.1f}, {100 * self.interval.high:.1f}]"
+
+
+def wilson(successes: int, trials: int, level: float = 0.95) -> Interval:
+    """Wilson's score interval for a rate (E. B. Wilson, JASA 1927): good coverage at every rate."""
+    _check(successes, trials)
+    z = NormalDist().inv_cdf(0.5 + level / 2)
+    rate = successes / trials
+    centre = (rate + z * z / (2 * trials)) / (1 + z * z / trials)
+    spread = z * math.sqrt(rate * (1 - rate) / trials + z * z / (4 * trials**2)) / (1 + z * z / trials)
+    low = 0.0 if successes == 0 else max(0.0, centre - spread)
+    high = 1.0 if successes == trials else min(1.0, centre + spread)
+    return Interval(low, high)
+
+
+def clopper_pearson(successes: int, trials: int, level: float = 0.95) -> Interval:
+    """The exact (conservative) interval for a rate (Clopper and Pearson, Biometrika 1934)."""
+    _check(successes, trials)
+    from scipy.stats import beta
+
+    tail = (1 - level) / 2
+    low = 0.0 if successes == 0 else float(beta.ppf(tail, successes, trials - successes + 1))
+    high = 1.0 if successes == trials else float(beta.ppf(1 - tail, successes + 1, trials - successes))
+    return Interval(low, high)
+
+
+def mean_interval(total: float, total_of_squares: float, count: int, level: float = 0.95) -> Interval:
+    """Normal interval for a mean, from sums over many samples."""
+    if count < 1:
+        raise ValueError("an interval needs at least one sample")
+    mean = total / count
+    variance = max(0.0, total_of_squares / count - mean**2) * (count / (count - 1) if count > 1 else 1.0)
+    spread = NormalDist().inv_cdf(0.5 + level / 2) * math.sqrt(variance / count)
+    return Interval(mean - spread, mean + spread)
+
+
+def _check(successes: int, trials: int) -> None:
+    if trials < 1 or not 0 <= successes <= trials:
+        raise ValueError(f"needs 0 <= successes <= trials and trials >= 1, got {successes} of {trials}")

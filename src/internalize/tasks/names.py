@@ -1,0 +1,66 @@
+"""The one parser that turns names into tasks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import reduce
+from pathlib import Path
+
+from internalize.configs.named import Copies, Source, is_object_name, load_object
+from internalize.errors import BadInput, require
+from internalize.tasks.files import SUFFIXES, read_semiautomaton
+from internalize.tasks.groups import alternating, counter, dihedral, flip_flop, quaternion, symmetric
+from internalize.tasks.semiautomaton import Semiautomaton, direct_product
+
+FAMILIES: dict[str, tuple[str, Callable[[int], Semiautomaton]]] = {
+    "C": ("counter: the sum of the symbols modulo n", counter),
+    "S": ("permutations of n places: identity, two swaps, shift; S4:adjacent, S4:all, S4:(1 2),(1 2 3 4)",
+          symmetric),
+    "A": ("even permutations of n places; other symbols as for S", alternating),
+    "D": ("symmetries of a regular n-gon: identity, turn, mirror", dihedral),
+    "flipflop": ("a memory of n values: keep, or write one", flip_flop),
+}  # fmt: skip
+"""name → (what it is, how it is made from n)."""
+
+_FORM = re.compile(r"(?P<family>flipflop|[CSAD])_?(?P<n>-?\d+)?(?::(?P<generators>.+))?")
+
+
+def parse_task(text: str, field: str = "task", copies: Copies | None = None) -> Semiautomaton:
+    """The task that the text names: see `find_task`."""
+    return find_task(text, field, copies or {})[0]
+
+
+def find_task(text: str, field: str, copies: Copies) -> tuple[Semiautomaton, Source | None]:
+    """A task, and the user's file behind it where there is one.
+
+    Names: `C7`, `S3`, `A5`, `D4`, `Q8`, `flipflop2`, products such as `C2xC3`, a `.json` or `.yaml` file,
+    `module:attribute` or `file.py:attribute` (a Semiautomaton, or a function that returns one).
+    """
+    if text.lower().endswith(SUFFIXES):
+        path = copies.get(text, Path(text))
+        return read_semiautomaton(path, field), Source(text, path)
+    if is_object_name(text) and not _FORM.fullmatch(text):
+        made, source = load_object(text, field, copies)
+        task = made() if callable(made) else made
+        require(isinstance(task, Semiautomaton), field, f"{text} is not a Semiautomaton but {task!r}")
+        return task, source
+    if ":" in text:
+        return _single(text, field), None
+    return reduce(direct_product, (_single(part, field) for part in re.split(r"[x×]", text))), None
+
+
+def _single(text: str, field: str) -> Semiautomaton:
+    if text == "Q8":
+        return quaternion()
+    form = _FORM.fullmatch(text)
+    if form is None or (form["n"] is None and form["family"] != "flipflop"):
+        names = ", ".join([*(f"{family}<n>" for family in FAMILIES), "Q8"])
+        raise BadInput(field, f"unknown task {text!r}; known: {names}, products like C2xC3, a .json or .yaml "
+                              "file, or module:attribute")  # fmt: skip
+    n = int(form["n"] or 2)
+    if form["generators"] is None:
+        return FAMILIES[form["family"]][1](n)
+    makers = {"S": symmetric, "A": alternating}
+    require(form["family"] in makers, field, f"only S and A take generators, got {text!r}")
+    return makers[form["family"]](n, form["generators"])
