@@ -1,0 +1,192 @@
+"""What a run looks like while it runs: a live view on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Protocol
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table as RichTable
+from rich.text import Text
+
+
+class StageLike(Protocol):
+    """What a view needs to know of where an experiment is."""
+
+    @property
+    def index(self) -> int: ...
+    @property
+    def total(self) -> int: ...
+    @property
+    def label(self) -> str: ...
+    @property
+    def step(self) -> int: ...
+    @property
+    def steps(self) -> int: ...
+    @property
+    def unit(self) -> str: ...
+
+
+def errors_console() -> Console:
+    """Progress goes to the error stream, so that results can be piped."""
+    return Console(stderr=True, highlight=False)
+
+
+def duration(seconds: float) -> str:
+    """`45 s`, `12 min 5 s`, `3 h 20 min`, `2 d 4 h`."""
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours < 48 else f"{hours // 24} d {hours % 24} h"
+
+
+def percent(value: Any) -> str:
+    return f"{100 * value:.1f} %" if isinstance(value, float) else "–"
+
+
+class Pace:
+    """Steps a second, over the last few seconds, and how long the rest will take."""
+
+    def __init__(self) -> None:
+        self._marks: list[tuple[float, int]] = []
+
+    def mark(self, step: int) -> None:
+        now = time.perf_counter()
+        if not self._marks or now - self._marks[-1][0] >= 0.5:
+            self._marks = [*self._marks[-40:], (now, step)]
+
+    def rate(self) -> float | None:
+        if len(self._marks) < 2:
+            return None
+        (start, first), (end, last) = self._marks[0], self._marks[-1]
+        return (last - first) / (end - start)
+
+    def left(self, stage: StageLike) -> str:
+        rate = self.rate()
+        return f"{duration((stage.steps - stage.step) / rate)} left" if rate else "…"
+
+
+class RunView:
+    """The parts that both views share: the newest numbers and the pace."""
+
+    def __init__(self, title: str, headline: Mapping[str, str], samples_per_step: int) -> None:
+        """headline: which entries of a row are shown, key → heading."""
+        self.title = title
+        self.headline = headline
+        self.samples_per_step = samples_per_step
+        self.numbers: dict[str, float] = {}
+        self.pace = Pace()
+
+    def take(self, row: Mapping[str, Any]) -> None:
+        self.numbers |= {key: row[key] for key in self.headline if isinstance(row.get(key), float)}
+
+    def shown_numbers(self) -> list[str]:
+        parts = []
+        for key, heading in self.headline.items():
+            if key in self.numbers:
+                value = self.numbers[key]
+                parts.append(f"{heading} {percent(value) if 'accuracy' in key else f'{value:.4f}'}")
+        return parts
+
+    def speed(self) -> str:
+        rate = self.pace.rate()
+        return f"{rate * self.samples_per_step:,.0f} sequences/s" if rate else "…"
+
+
+class LiveView(RunView):
+    """A few lines on a terminal that are drawn anew four times a second."""
+
+    def __init__(self, title: str, headline: Mapping[str, str], samples_per_step: int) -> None:
+        super().__init__(title, headline, samples_per_step)
+        self._stage: StageLike | None = None
+        self._live = Live(
+            get_renderable=self._draw, console=errors_console(), refresh_per_second=4, transient=True
+        )
+
+    def begin(self, run: object, stage: StageLike) -> None:
+        self._stage = stage
+        self._live.start()
+
+    def stepped(self, stage: StageLike) -> None:
+        self._stage = stage
+        self.pace.mark(stage.step)
+
+    def row(self, row: Mapping[str, Any], stage: StageLike) -> None:
+        self.take(row)
+
+    def end(self, state: str, summary: Mapping[str, Any]) -> None:
+        self._live.stop()
+
+    def _draw(self) -> RenderableType:
+        stage = self._stage
+        if stage is None:
+            return Text(self.title)
+        bars = RichTable.grid(padding=(0, 2))
+        for name, done, total, note in (
+            ("stage", stage.index - 1, stage.total, f"{stage.index} of {stage.total}: {stage.label}"),
+            (stage.unit, stage.step, stage.steps, f"{stage.step:,} of {stage.steps:,}"),
+        ):
+            bars.add_row(name, ProgressBar(total=total, completed=done, width=30), note)
+        numbers = "   ".join([*self.shown_numbers(), self.speed(), self.pace.left(stage)])
+        return Group(Text(self.title, style="bold"), bars, Text(numbers))
+
+
+class LineView(RunView):
+    """A timestamped line for every evaluation, and a sign of life every half minute."""
+
+    QUIET_SECONDS = 30.0
+
+    def __init__(self, title: str, headline: Mapping[str, str], samples_per_step: int) -> None:
+        super().__init__(title, headline, samples_per_step)
+        self._last_line = time.perf_counter()
+
+    def begin(self, run: object, stage: StageLike) -> None:
+        again = f", going on at {stage.unit[:-1]} {stage.step:,}" if stage.step else ""
+        self._print(f"{self.title}{again}")
+
+    def stepped(self, stage: StageLike) -> None:
+        self.pace.mark(stage.step)
+        if time.perf_counter() - self._last_line > self.QUIET_SECONDS:
+            self._print_progress(stage)
+
+    def row(self, row: Mapping[str, Any], stage: StageLike) -> None:
+        self.take(row)
+        if row.get("event") == "evaluation":
+            self._print_progress(stage)
+
+    def end(self, state: str, summary: Mapping[str, Any]) -> None:
+        self._print(f"{self.title}: {state}")
+
+    def _print_progress(self, stage: StageLike) -> None:
+        where = (
+            f"stage {stage.index}/{stage.total} ({stage.label}), {stage.step:,}/{stage.steps:,} {stage.unit}"
+        )
+        self._print(", ".join([where, *self.shown_numbers(), self.speed(), self.pace.left(stage)]))
+
+    def _print(self, text: str) -> None:
+        self._last_line = time.perf_counter()
+        print(f"{datetime.now():%H:%M:%S} {text}", file=sys.stderr, flush=True)
+
+
+def run_view(title: str, headline: Mapping[str, str], samples_per_step: int) -> LiveView | LineView:
+    """A live view where progress goes to a terminal, lines where it goes to a file or a pipe."""
+    view = LiveView if sys.stderr.isatty() else LineView
+    return view(title, headline, samples_per_step)
+
+
+def results_table(title: str, columns: list[str], rows: list[list[str]]) -> RichTable:
+    """A small table of results: first column left, the others right."""
+    table = RichTable(title=title, title_justify="left", title_style="bold")
+    for i, column in enumerate(columns):
+        table.add_column(column, justify="left" if i == 0 else "right")
+    for row in rows:
+        table.add_row(*row)
+    return table

@@ -1,0 +1,1 @@
+"""A model in hand: generation at a budget, accuracy and cost."""

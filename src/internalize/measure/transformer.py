@@ -1,0 +1,76 @@
+"""A transformer on sequences, as a predictor of final states."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from internalize.measure.cost import answer_flops
+from internalize.measure.generation import Decoder, PlainDecoder, generate
+from internalize.measure.predictor import Prediction
+from internalize.models.gpt2 import GPT2
+from internalize.sequences.rendering import Renderer
+
+CHUNK = 2_000
+"""Sequences generated at once: enough to keep the processor busy, few enough for a laptop's memory."""
+
+
+@dataclass(frozen=True)
+class TransformerPredictor:
+    """Reads σ_1 … σ_T, writes an answer, and predicts the last state of it."""
+
+    model: GPT2
+    renderer: Renderer
+    budget: int | None = None
+    """Tokens of an answer with EOS. Mixture models are asked by LEN_budget (None: the direct answer, LEN_2);
+    others are made to write that many (None: as many as they want)."""
+
+    @property
+    def model_class(self) -> str:
+        return f"{self.model.config} on {self.model.vocabulary} tokens, {self.model.context} positions"
+
+    @cached_property
+    def weights_digest(self) -> str:
+        digest = hashlib.blake2b(digest_size=16)
+        for name, parameter in self.model.named_parameters():
+            digest.update(name.encode())
+            digest.update(parameter.detach().cpu().contiguous().numpy().data)
+        return digest.hexdigest()
+
+    def generate(self, symbols: Tensor) -> Tensor:
+        """(batch, T) symbols to (batch, at most T+2) tokens."""
+        rows = [self._generate_chunk(chunk) for chunk in symbols.split(CHUNK)]
+        longest = max(row.shape[1] for row in rows)
+        eos = self.renderer.vocabulary.eos
+        padded = [torch.nn.functional.pad(row, (0, longest - row.shape[1]), value=eos) for row in rows]
+        return torch.cat(padded)
+
+    def _generate_chunk(self, symbols: Tensor) -> Tensor:
+        renderer = self.renderer
+        hinted = renderer.length_hint
+        prompt = renderer.prompt(symbols, (self.budget or 2) if hinted else None)
+        forced = self.budget - 1 if self.budget is not None and not hinted else None
+        decoder = self._decoder(symbols.shape[0])
+        return generate(decoder, prompt, renderer.vocabulary.eos, renderer.generation_limit, forced)
+
+    def _decoder(self, batch: int) -> Decoder:
+        return PlainDecoder(self.model)
+
+    def answer(self, inputs: Tensor) -> Prediction:
+        answers = self.renderer.read(self.generate(inputs))
+        costs = torch.tensor(
+            [self.flops(written) for written in range(self.renderer.generation_limit + 1)],
+            dtype=torch.float64,
+        )
+        return Prediction(answers.final_state, answers.length, costs[answers.length.cpu()])
+
+    def flops(self, written: int) -> int:
+        """Operations for an answer of that many tokens, EOS included."""
+        if written == 0:
+            return 0
+        prompt = self.renderer.prompt_length
+        return answer_flops(self.model.config, self.model.vocabulary, prompt, written)

@@ -1,0 +1,1 @@
+"""Models: they know tokens and positions, nothing of tasks."""

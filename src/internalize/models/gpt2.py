@@ -1,0 +1,209 @@
+"""A GPT-2-type transformer with the weight names and layout of Hugging Face's GPT-2.
+
+Pre-LN, residual, GELU in its tanh form, tied unembedding, no dropout. This is the plain, readable path: it
+runs on any device and is what every faster path is compared with.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from internalize.errors import require
+
+LAYER_NORM_EPSILON = 1e-5
+ROTARY_BASE = 10_000.0
+
+Positions = Literal["absolute", "none", "rotary"]
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """The shape of the transformer."""
+
+    depth: int = 4
+    """Number of layers."""
+    width: int = 512
+    """Embedding dimension d."""
+    heads: int = 128
+    """Attention heads; must divide the width."""
+    mlp: int | None = None
+    """Width of the MLP's hidden layer; four times the embedding dimension if not given."""
+    positions: Positions = "absolute"
+    """Position encoding: learned absolute ones (the paper's), none, or rotary."""
+
+    def __post_init__(self) -> None:
+        require(self.depth >= 1, "model.depth", f"must be at least 1, got {self.depth}")
+        require(self.width >= 1, "model.width", f"must be at least 1, got {self.width}")
+        require(self.heads >= 1, "model.heads", f"must be at least 1, got {self.heads}")
+        require(
+            self.width % self.heads == 0,
+            "model.heads",
+            f"must divide model.width = {self.width}, got {self.heads}",
+        )
+        require(self.mlp is None or self.mlp >= 1, "model.mlp", f"must be at least 1, got {self.mlp}")
+        if self.positions == "rotary":
+            even = (self.width // self.heads) % 2 == 0
+            require(even, "model.positions", "rotary needs heads of even size (model.width / model.heads)")
+
+    @property
+    def head_size(self) -> int:
+        return self.width // self.heads
+
+    @property
+    def mlp_width(self) -> int:
+        return 4 * self.width if self.mlp is None else self.mlp
+
+
+class Conv1D(nn.Module):
+    """Hugging Face's name for an affine map whose weight is stored as (inputs, outputs)."""
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(inputs, outputs))
+        self.bias = nn.Parameter(torch.empty(outputs))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.addmm(self.bias, x.flatten(0, -2), self.weight).unflatten(0, x.shape[:-1])
+
+
+@dataclass
+class LayerCache:
+    """Keys and values of the positions a layer has already seen, each (batch, heads, seen, head size)."""
+
+    keys: Tensor
+    values: Tensor
+
+
+class Attention(nn.Module):
+    """Causal multi-head attention, scores divided by the root of the head size."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.heads = config.heads
+        self.rotary = config.positions == "rotary"
+        self.c_attn = Conv1D(config.width, 3 * config.width)
+        self.c_proj = Conv1D(config.width, config.width)
+
+    def forward(self, x: Tensor, cache: LayerCache | None) -> tuple[Tensor, LayerCache]:
+        """x: (batch, new, width), the positions after those in the cache. Returns the same shape."""
+        seen = 0 if cache is None else cache.keys.shape[2]
+        q, k, v = (
+            part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in self.c_attn(x).chunk(3, dim=-1)
+        )
+        if self.rotary:
+            q, k = rotate(q, seen), rotate(k, seen)
+        if cache is not None:
+            k = torch.cat([cache.keys, k], dim=2)
+            v = torch.cat([cache.values, v], dim=2)
+        if seen == 0:
+            mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        elif x.shape[1] == 1:
+            mixed = F.scaled_dot_product_attention(q, k, v)
+        else:
+            mask = torch.ones(x.shape[1], k.shape[2], dtype=torch.bool, device=x.device).tril(seen)
+            mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        return self.c_proj(mixed.transpose(1, 2).flatten(2)), LayerCache(k, v)
+
+
+class MLP(nn.Module):
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.c_fc = Conv1D(config.width, config.mlp_width)
+        self.c_proj = Conv1D(config.mlp_width, config.width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.c_proj(F.gelu(self.c_fc(x), approximate="tanh"))
+        return out
+
+
+class Block(nn.Module):
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.ln_1 = nn.LayerNorm(config.width, eps=LAYER_NORM_EPSILON)
+        self.attn = Attention(config)
+        self.ln_2 = nn.LayerNorm(config.width, eps=LAYER_NORM_EPSILON)
+        self.mlp = MLP(config)
+
+    def forward(self, x: Tensor, cache: LayerCache | None) -> tuple[Tensor, LayerCache]:
+        mixed, cache = self.attn(self.ln_1(x), cache)
+        x = x + mixed
+        return x + self.mlp(self.ln_2(x)), cache
+
+
+class Trunk(nn.Module):
+    """Embeddings, layers and the last layer norm: what Hugging Face calls `transformer`."""
+
+    def __init__(self, config: ModelConfig, vocabulary: int, context: int) -> None:
+        super().__init__()
+        self.wte = nn.Embedding(vocabulary, config.width)
+        if config.positions == "absolute":
+            self.wpe = nn.Embedding(context, config.width)
+        self.h = nn.ModuleList(Block(config) for _ in range(config.depth))
+        self.ln_f = nn.LayerNorm(config.width, eps=LAYER_NORM_EPSILON)
+
+
+class GPT2(nn.Module):
+    """Tokens to next-token logits. Weights are uninitialised until `initialise` or a load."""
+
+    def __init__(self, config: ModelConfig, vocabulary: int, context: int) -> None:
+        """vocabulary: number of token ids; context: most tokens the model can read."""
+        super().__init__()
+        self.config = config
+        self.vocabulary = vocabulary
+        self.context = context
+        self.transformer = Trunk(config, vocabulary, context)
+
+    def embed(self, tokens: Tensor, seen: int = 0) -> Tensor:
+        """Token and position embeddings of (batch, new) ids that follow `seen` earlier ones."""
+        x: Tensor = self.transformer.wte(tokens)
+        if self.config.positions == "absolute":
+            x = x + self.transformer.wpe.weight[seen : seen + tokens.shape[1]]
+        return x
+
+    def forward(
+        self, tokens: Tensor, first: int = 0, cache: list[LayerCache] | None = None
+    ) -> tuple[Tensor, list[LayerCache]]:
+        """Logits (batch, new - first, vocabulary) at the positions from `first` on, and the grown cache.
+
+        tokens: (batch, new) ids; with a cache they follow the positions in it.
+        """
+        seen = 0 if cache is None else cache[0].keys.shape[2]
+        x = self.embed(tokens, seen)
+        grown = []
+        for i, block in enumerate(self.transformer.h):
+            x, layer = block(x, None if cache is None else cache[i])
+            grown.append(layer)
+        x = self.transformer.ln_f(x[:, first:])
+        return x @ self.transformer.wte.weight.T, grown
+
+    @torch.no_grad()
+    def initialise(self, generator: torch.Generator) -> None:
+        """Hugging Face's GPT-2 initialisation, drawn in the order of the parameters' names."""
+        residual_std = 0.02 / (2 * self.config.depth) ** 0.5
+        for name, parameter in self.named_parameters():
+            if name.endswith("bias"):
+                parameter.zero_()
+            elif ".ln_" in name:
+                parameter.fill_(1.0)
+            else:
+                std = residual_std if name.endswith("c_proj.weight") else 0.02
+                parameter.normal_(0.0, std, generator=generator)
+
+
+def rotate(x: Tensor, seen: int) -> Tensor:
+    """Rotary positions: turn the pairs (i, i + size/2) of every head by an angle that grows with position.
+
+    x: (batch, heads, new, head size), at positions seen, seen + 1, …
+    """
+    half = x.shape[-1] // 2
+    position = torch.arange(seen, seen + x.shape[2], device=x.device, dtype=torch.float32)
+    frequency = ROTARY_BASE ** (-torch.arange(half, device=x.device, dtype=torch.float32) / half)
+    angle = position[:, None] * frequency
+    cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
+    a, b = x[..., :half], x[..., half:]
+    return torch.cat([a * cos - b * sin, a * sin + b * cos], dim=-1)
