@@ -1,0 +1,1 @@
+"""The protocol of an experiment, the one loop, and its kinds."""

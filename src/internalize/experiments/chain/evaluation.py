@@ -1,0 +1,106 @@
+"""What a chain experiment measures, on the way and at its end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from internalize.configs.codec import Json
+from internalize.curricula import Curriculum, Shown
+from internalize.measure.accuracy import Measurement, measure
+from internalize.statistics import Interval
+
+if TYPE_CHECKING:
+    from internalize.experiments.chain.experiment import ChainExperiment
+    from internalize.experiments.chain.state import ChainState
+    from internalize.experiments.protocol import Row
+    from internalize.experiments.streams import Streams
+
+SUCCESS = 0.95
+"""The paper's bar: a run succeeds with more than this final-state accuracy."""
+
+
+@dataclass(frozen=True)
+class Mode:
+    """A way to ask the model: how its results are named, and what it is asked for."""
+
+    prefix: str
+    budget: int | None
+    shown: Shown
+
+
+def modes(curriculum: Curriculum, stage: int) -> list[Mode]:
+    """Models with a length token are asked for their shortest answer and for their longest."""
+    if not curriculum.length_hint:
+        return [Mode("", None, curriculum.shown(stage))]
+    formats = sorted(curriculum.formats(stage), key=len)
+    return [
+        Mode("", len(formats[0]) + 1, formats[0]),
+        Mode("chain_", len(formats[-1]) + 1, formats[-1]),
+    ]
+
+
+def evaluation_row(experiment: ChainExperiment, state: ChainState, streams: Streams, samples: int) -> Row:
+    """ID and OOD accuracy with intervals, accuracy on the stage's own target, response length."""
+    row: Row = {}
+    for mode in modes(experiment.curriculum, state.progress.stage):
+        both = _measure_both(experiment, state, mode, samples, streams, "evaluate", state.progress.iteration)
+        for name, found in both.items():
+            key = f"{mode.prefix}{name}"
+            row |= {
+                f"{key}_accuracy": found.accuracy.value,
+                f"{key}_interval": _pair(found.accuracy.interval),
+                f"{key}_target_accuracy": found.target_accuracy.value,
+                f"{key}_exact_chain": found.exact_chain.value,
+                f"{key}_response_length": found.response_length,
+            }
+    return row
+
+
+def summary_row(experiment: ChainExperiment, state: ChainState, streams: Streams) -> Row:
+    """The results of a run."""
+    samples = experiment.config.evaluation.final_samples
+    row: Row = {}
+    for mode in modes(experiment.curriculum, state.progress.stage):
+        both = _measure_both(experiment, state, mode, samples, streams, "final", 0)
+        for name, found in both.items():
+            row[f"{mode.prefix}{name}_accuracy"] = found.accuracy.value
+            row[f"{mode.prefix}{name}_interval"] = _pair(found.accuracy.interval)
+        known = both["id"]
+        row[f"{mode.prefix}response_length"] = known.response_length
+        row[f"{mode.prefix}forward_passes"] = known.forward_passes
+        row[f"{mode.prefix}flops"] = known.flops
+        if not mode.prefix:
+            row["succeeded"] = known.accuracy.value > SUCCESS
+            row["ood_succeeded"] = both["ood"].accuracy.value > SUCCESS
+            row["internalized"] = known.direct_accuracy.value > SUCCESS
+    row |= {
+        "iterations": state.progress.iteration,
+        "stage": state.progress.stage,
+        "stages": experiment.curriculum.stages,
+        "kernel": state.kernel,
+    }
+    return row
+
+
+def _measure_both(
+    experiment: ChainExperiment,
+    state: ChainState,
+    mode: Mode,
+    samples: int,
+    streams: Streams,
+    stream: str,
+    step: int,
+) -> dict[str, Measurement]:
+    """In distribution and out of it; every mode answers the same inputs."""
+    predictor = experiment.predictor(state, mode.budget)
+    return {
+        name: measure(
+            predictor, experiment.task, inputs, mode.shown, samples, streams(f"{stream}/{name}", step)
+        )
+        for name, inputs in (("id", experiment.inputs), ("ood", experiment.ood_inputs))
+    }
+
+
+def _pair(interval: Interval) -> list[Json]:
+    return [interval.low, interval.high]

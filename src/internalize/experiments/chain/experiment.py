@@ -1,0 +1,171 @@
+"""The chain kind: task, curriculum and transformer joined."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from internalize.configs.named import Copies
+from internalize.curricula import Progress, Shown, find_curriculum
+from internalize.curricula.schedule import begin_step, end_step, looks_at_signal
+from internalize.experiments.chain.config import ChainConfig
+from internalize.experiments.chain.data import TrainingData
+from internalize.experiments.chain.evaluation import evaluation_row, summary_row
+from internalize.experiments.chain.starting_weights import find_weights
+from internalize.experiments.chain.state import AnswerAverages, ChainState, part_of
+from internalize.experiments.protocol import Finish, Row, Stage
+from internalize.experiments.streams import Streams
+from internalize.measure.transformer import TransformerPredictor
+from internalize.models.adamw import AdamW
+from internalize.models.flat import flatten_parameters
+from internalize.models.gpt2 import GPT2
+from internalize.models.huggingface import folder_files, is_exportable, load_weights, read_weights
+from internalize.models.kernel import choose_kernel, make_step
+from internalize.sequences.rendering import Renderer
+from internalize.sequences.vocabulary import vocabulary_of
+from internalize.tasks.inputs import parse_inputs
+from internalize.tasks.names import find_task
+
+
+class ChainExperiment:
+    """Built from its config; all that changes is in the state."""
+
+    def __init__(self, config: ChainConfig, device: torch.device, copies: Copies) -> None:
+        self.config = config
+        self.device = device
+        self.copies = copies
+        self.task = find_task(config.task, "task", copies)[0].to(device)
+        self.curriculum = find_curriculum(config.method, config.horizon, copies)[0]
+        self.inputs = parse_inputs(config.inputs, self.task.symbols, "inputs")
+        self.ood_inputs = parse_inputs(config.ood_inputs, self.task.symbols, "ood-inputs")
+        initial = self.task.initial_state if config.initial_state is None else config.initial_state
+        vocabulary = vocabulary_of(self.task, config.horizon, self.curriculum.length_hint)
+        self.renderer = Renderer(vocabulary, config.horizon, initial)
+        self.data = TrainingData(self.task, self.inputs, config.batch, config.horizon, initial)
+
+    # The state -------------------------------------------------------------------------------------------
+
+    def init(self, streams: Streams) -> ChainState:
+        """Consumes streams("init"), unless the weights come from elsewhere."""
+        config = self.config
+        model = self.new_model()
+        if config.init_from is None:
+            model.initialise(streams("init"))
+        else:
+            path = find_weights(config.init_from, self.copies).path
+            load_weights(model, read_weights(path, "init-from"), "init-from")
+        shape = (self.renderer.vocabulary.size, self.renderer.context, config.batch)
+        kernel = choose_kernel(config.model, *shape, self.device) if config.kernel == "auto" else config.kernel
+        return self._assemble(model, Progress(), kernel)
+
+    def restore(self, tensors: Mapping[str, Tensor], scalars: Mapping[str, Any]) -> ChainState:
+        model = self.new_model()
+        load_weights(model, part_of(tensors, "model"), "checkpoint")
+        state = self._assemble(model, Progress(**scalars["progress"]), scalars["kernel"])
+        state.optimizer.load(part_of(tensors, "optimizer"), scalars["optimizer"])
+        state.averages.load(part_of(tensors, "averages"))
+        return state
+
+    def new_model(self) -> GPT2:
+        """A model of the config's shape, its weights not yet set."""
+        vocabulary, context = self.renderer.vocabulary.size, self.renderer.context
+        return GPT2(self.config.model, vocabulary, context).to(self.device)
+
+    def _assemble(self, model: GPT2, progress: Progress, kernel: str) -> ChainState:
+        parameters, gradient = flatten_parameters(model)
+        choice = self.config.optimizer
+        optimizer = AdamW(parameters, gradient, choice.lr, choice.betas, choice.weight_decay)
+        averages = AnswerAverages(self.config.horizon + 1, self.device)
+        return ChainState(model, optimizer, make_step(kernel, model, gradient), averages, progress, kernel)
+
+    # A step ----------------------------------------------------------------------------------------------
+
+    def advance(self, state: ChainState, streams: Streams) -> tuple[ChainState, Row | None]:
+        """One iteration."""
+        config = self.config
+        if state.progress.stage_ended:
+            self._enter_next_stage(state)
+        progress = state.progress
+        symbols, states = self.data(progress.iteration, streams)
+        shown = self.shown_at(progress, streams)
+        stats = state.step(self.renderer.sequence(symbols, states, shown), self.renderer.prompt_length)
+        state.optimizer.step()
+        state.averages.add(stats, config.schedule.memory)
+        signal = state.averages.signal(config.schedule) if looks_at_signal(config.schedule, progress) else None
+        state.progress = end_step(config.schedule, progress, config.iterations, self.curriculum.stages, signal)
+        due = state.progress.iteration % config.log_every == 0 or state.progress.stage_ended
+        return state, self._training_row(state) if due else None
+
+    def _enter_next_stage(self, state: ChainState) -> None:
+        state.progress = begin_step(state.progress)
+        state.averages.begin_stage()
+        if self.config.optimizer.reset:
+            state.optimizer.reset()
+
+    def shown_at(self, progress: Progress, streams: Streams) -> Shown:
+        """The states this iteration shows; a mixture draws them from streams("format", iteration)."""
+        formats = self.curriculum.formats(progress.stage)
+        if len(formats) == 1:
+            return formats[0]
+        generator = streams("format", progress.iteration)
+        return formats[int(torch.randint(len(formats), (), generator=generator, device=generator.device))]
+
+    def _training_row(self, state: ChainState) -> Row:
+        row: Row = {
+            "event": "train",
+            "iteration": state.progress.iteration,
+            "stage": state.progress.stage,
+            **state.averages.read_window(),
+        }
+        return row
+
+    # For the loop ----------------------------------------------------------------------------------------
+
+    def stage(self, state: ChainState) -> Stage:
+        progress = state.progress
+        return Stage(
+            index=progress.stage,
+            total=self.curriculum.stages,
+            label=self.curriculum.label(progress.stage),
+            just_ended=progress.stage_ended,
+            step=progress.iteration,
+            steps=self.config.iterations,
+        )
+
+    def done(self, state: ChainState) -> bool:
+        return state.progress.finished
+
+    def evaluation_due(self, state: ChainState) -> bool:
+        every = self.config.evaluation.every or max(100, self.config.iterations // 20)
+        return state.progress.stage_ended or state.progress.iteration % every == 0
+
+    def evaluate(self, state: ChainState, streams: Streams) -> Row:
+        """Consumes streams("evaluate/…", iteration)."""
+        row: Row = {
+            "event": "evaluation",
+            "iteration": state.progress.iteration,
+            "stage": state.progress.stage,
+        }
+        return row | evaluation_row(self, state, streams, self.config.evaluation.samples)
+
+    def snapshot(self, state: ChainState) -> dict[str, Tensor]:
+        return state.weights()
+
+    def finish(self, state: ChainState, streams: Streams) -> Finish:
+        """Consumes streams("final/…")."""
+        files = {}
+        if is_exportable(state.model):
+            files = folder_files(state.model, self.renderer.vocabulary.tokens(), self.renderer.vocabulary.eos)
+        return Finish(summary_row(self, state, streams), state.weights(), files)
+
+    def predictor(self, state: ChainState, budget: int | None) -> TransformerPredictor:
+        return TransformerPredictor(state.model, self.renderer, budget)
+
+    def load_predictor(self, weights: Mapping[str, Tensor], budget: int | None) -> TransformerPredictor:
+        """A predictor from saved weights, as of a stage's end."""
+        model = self.new_model()
+        load_weights(model, weights, "run")
+        return TransformerPredictor(model, self.renderer, budget)

@@ -1,0 +1,61 @@
+"""How a run is carried out: fields that change nothing about what is computed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import torch
+
+from internalize.errors import require
+
+KeepStages = Literal["all", "some", "none"]
+
+
+@dataclass(frozen=True)
+class Execution:
+    """Where and how a run is carried out; no part of its identity."""
+
+    out: Path = Path("runs")
+    """Folder that holds the run folders."""
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    """Where tensors live; auto takes a GPU if there is one."""
+    threads: int = 1
+    """Processor threads of one run. Results are the same to the bit only for the same number of threads."""
+    keep_stages: KeepStages = "all"
+    """Which stage ends keep their weights: all, some (1, 2, 4, 8, … and the last) or none."""
+    checkpoint_minutes: float = 5.0
+    """A checkpoint is written at every stage end, and this often between them."""
+    fresh: bool = False
+    """Start over, even if this very run is finished or half done."""
+    quiet: bool = False
+    """No progress, no tables: errors only."""
+    json: bool = False
+    """Print one JSON object with the results, last."""
+
+    def __post_init__(self) -> None:
+        require(self.threads >= 1, "threads", f"must be at least 1, got {self.threads}")
+        good = self.checkpoint_minutes > 0
+        require(good, "checkpoint-minutes", f"must be more than 0, got {self.checkpoint_minutes}")
+
+
+def resolve_device(name: str) -> torch.device:
+    """The device of that name, refused with a clear line where this machine has none."""
+    available = {
+        "cpu": True,
+        "cuda": torch.cuda.is_available(),
+        "mps": torch.backends.mps.is_available(),
+    }
+    if name == "auto":
+        return torch.device(next(kind for kind in ("cuda", "mps", "cpu") if available[kind]))
+    usable = ", ".join(kind for kind, there in available.items() if there)
+    require(available.get(name, False), "device", f"{name} is not available here; there is {usable}")
+    return torch.device(name)
+
+
+def keeps_stage(policy: KeepStages, stage: int, last: int) -> bool:
+    """Whether the weights at the end of this stage are kept."""
+    if policy == "some":
+        return stage == last or stage & (stage - 1) == 0
+    return policy == "all"

@@ -1,0 +1,173 @@
+"""A run folder: all that is known of one run, in files that anybody can read.
+
+config.json       identity: kind, config, hashes of the user's files
+provenance.json   versions, revision, machine
+metrics.jsonl     deterministic rows        timing.jsonl   seconds and rates
+checkpoints/      the last two states       stages/        weights at stage ends
+model/            the final model           sources/       copies of the user's files
+status.json       running, interrupted, failed or done; the summary when done
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from internalize.configs.codec import changed_fields
+from internalize.configs.named import Source
+from internalize.errors import BadInput, require
+from internalize.runs.atomic import read_json, write_atomically, write_json
+from internalize.runs.checkpoint import load_tensors, save_tensors
+from internalize.runs.identity import FORMAT, Identity
+from internalize.runs.journal import read_rows
+from internalize.runs.table import Table
+
+SOURCES_INDEX = "sources.json"
+
+
+class Run:
+    """A run folder in hand. Reading needs no lock; whoever trains holds `lock.own(run.path)`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __repr__(self) -> str:
+        return f"Run({str(self.path)!r}, {self.status()['state']})"
+
+    @classmethod
+    def create(cls, out: Path, label: str, identity: Identity) -> Run:
+        """The folder of this identity below `out`, made if need be. What is there already stays."""
+        run = cls(out / identity.folder_name(label))
+        try:
+            run.path.mkdir(parents=True, exist_ok=True)
+            if not os.access(run.path, os.W_OK):
+                raise PermissionError(13, "Permission denied")
+        except OSError as error:
+            raise BadInput("out", f"cannot write to {out}: {error.strerror}") from None
+        return run
+
+    @classmethod
+    def open(cls, path: Path | str, field: str = "run") -> Run:
+        """An existing run folder."""
+        run = cls(Path(path))
+        found = (run.path / "config.json").is_file()
+        require(found, field, f"{path} is not a run folder (it has no config.json)")
+        stored = run._stored_identity()
+        known = stored.get("format") == FORMAT
+        require(known, field, f"{path} has format {stored.get('format')!r}, this version reads {FORMAT}")
+        return run
+
+    # What it is ------------------------------------------------------------------------------------------
+
+    def begin(self, identity: Identity, sources: list[Source], provenance: dict[str, Any]) -> None:
+        """Write what the run is, unless it says so already; refuse if it says something else."""
+        if (self.path / "config.json").exists():
+            changed = changed_fields(self._stored_identity(), identity.to_json())
+            require(not changed, changed[0] if changed else "", f"differs from what {self.path} was made with")
+            return
+        self._copy_sources(sources)
+        write_json(self.path / "provenance.json", provenance)
+        write_json(self.path / "config.json", identity.to_json())
+
+    def identity(self) -> Identity:
+        stored = self._stored_identity()
+        return Identity(stored["kind"], stored["config"], stored["sources"])
+
+    def _stored_identity(self) -> dict[str, Any]:
+        try:
+            stored = read_json(self.path / "config.json")
+        except ValueError as error:
+            raise BadInput("run", f"{self.path / 'config.json'} is not JSON: {error}") from None
+        require(isinstance(stored, dict), "run", f"{self.path / 'config.json'} is not an object")
+        return dict(stored)
+
+    def provenance(self) -> dict[str, Any]:
+        return dict(read_json(self.path / "provenance.json"))
+
+    def _copy_sources(self, sources: list[Source]) -> None:
+        """Keep the user's files with the run, each under its own hash since names may repeat."""
+        if not sources:
+            return
+        index = {}
+        for source in sources:
+            copy = Path("sources") / source.digest()[:12] / source.path.name
+            (self.path / copy).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source.path, self.path / copy)
+            index[source.name] = copy.as_posix()
+        write_json(self.path / SOURCES_INDEX, index)
+
+    def copies(self) -> dict[str, Path]:
+        """The run's own copies of the user's files: name as in the config → path."""
+        index = self.path / SOURCES_INDEX
+        return {name: self.path / path for name, path in read_json(index).items()} if index.exists() else {}
+
+    # How it went -----------------------------------------------------------------------------------------
+
+    def set_status(self, state: str, **more: Any) -> None:
+        write_json(self.path / "status.json", {"state": state, **more})
+
+    def status(self) -> dict[str, Any]:
+        """At least `state`: new, running, interrupted, failed or done."""
+        path = self.path / "status.json"
+        return dict(read_json(path)) if path.exists() else {"state": "new"}
+
+    @property
+    def is_done(self) -> bool:
+        return self.status()["state"] == "done"
+
+    def summary(self) -> dict[str, Any]:
+        """The results of a finished run."""
+        status = self.status()
+        require("summary" in status, "run", f"{self.path} is not finished (it is {status['state']})")
+        return dict(status["summary"])
+
+    def metrics(self, event: str | None = None) -> Table:
+        """All rows, or those of one event: `train` or `evaluation`."""
+        rows = Table(read_rows(self.path / "metrics.jsonl"))
+        return rows if event is None else Table(rows.where(event=event).rows)
+
+    # Weights ---------------------------------------------------------------------------------------------
+
+    def save_stage(self, stage: int, weights: Mapping[str, Tensor]) -> None:
+        (self.path / "stages").mkdir(exist_ok=True)
+        save_tensors(self._stage_path(stage), weights, {"stage": stage})
+
+    def stages(self) -> list[int]:
+        """The stages whose weights were kept."""
+        return sorted(int(path.stem) for path in (self.path / "stages").glob("[0-9]*.safetensors"))
+
+    def weights_path(self, stage: int | None = None) -> Path:
+        """The file of the final weights, or of those at a stage's end."""
+        if stage is None:
+            path = self.path / "model" / "model.safetensors"
+            require(path.is_file(), "run", f"{self.path} has no final model (it is {self.status()['state']})")
+            return path
+        kept = self.stages()
+        require(stage in kept, "run", f"{self.path} kept the stages {kept or 'none'}, not {stage}")
+        return self._stage_path(stage)
+
+    def weights(self, stage: int | None = None) -> dict[str, Tensor]:
+        return load_tensors(self.weights_path(stage))[0]
+
+    def save_model(self, weights: Mapping[str, Tensor], files: Mapping[str, str]) -> None:
+        folder = self.path / "model"
+        folder.mkdir(exist_ok=True)
+        for name, text in files.items():
+            write_atomically(folder / name, text.encode())
+        save_tensors(folder / "model.safetensors", weights, {})
+
+    def _stage_path(self, stage: int) -> Path:
+        return self.path / "stages" / f"{stage:04d}.safetensors"
+
+    def clear(self) -> None:
+        """Forget everything but the lock, to start over."""
+        for entry in self.path.iterdir():
+            if entry.is_dir():
+                shutil.rmtree(entry)
+            elif entry.name not in (".lock", ".owner.json"):
+                entry.unlink()
