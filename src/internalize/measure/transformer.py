@@ -30,6 +30,11 @@ class TransformerPredictor:
     others are made to write that many (None: as many as they want)."""
 
     @property
+    def answer_length(self) -> int | None:
+        """L of the token LEN_L in the prompt; None where prompts carry none."""
+        return (self.budget or 2) if self.renderer.length_hint else None
+
+    @property
     def model_class(self) -> str:
         return f"{self.model.config} on {self.model.vocabulary} tokens, {self.model.context} positions"
 
@@ -51,9 +56,8 @@ class TransformerPredictor:
 
     def _generate_chunk(self, symbols: Tensor) -> Tensor:
         renderer = self.renderer
-        hinted = renderer.length_hint
-        prompt = renderer.prompt(symbols, (self.budget or 2) if hinted else None)
-        forced = self.budget - 1 if self.budget is not None and not hinted else None
+        prompt = renderer.prompt(symbols, self.answer_length)
+        forced = self.budget - 1 if self.budget is not None and not renderer.length_hint else None
         decoder = self._decoder(symbols.shape[0])
         return generate(decoder, prompt, renderer.vocabulary.eos, renderer.generation_limit, forced)
 

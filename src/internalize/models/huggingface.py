@@ -105,8 +105,9 @@ def load_weights(model: GPT2, weights: Mapping[str, Tensor], field: str) -> None
     # folders saved from the bare GPT2Model lack the prefix
     if not any(name.startswith("transformer.") for name in given):
         given = {f"transformer.{name}": tensor for name, tensor in given.items()}
+    # masks that older versions of transformers saved among the weights
     given = {
-        name: tensor for name, tensor in given.items() if not name.endswith(("attn.bias", "attn.masked_bias"))
+        name: tensor for name, tensor in given.items() if not name.endswith((".attn.bias", ".attn.masked_bias"))
     }
     for name, tensor in own.items():
         require(name in given, field, f"has no weights {name}")
