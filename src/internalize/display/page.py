@@ -1,0 +1,69 @@
+"""The frame of every HTML page: self-contained, light and dark, readable on a phone and in print."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+
+_STYLE = """
+:root { color-scheme: light dark; --ink: #1d2126; --paper: #ffffff; --soft: #5b6470; --line: #d9dde3;
+        --card: #f6f7f9; --good: #00704f; --bad: #b04a00; }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #e6e8eb; --paper: #16191d; --soft: #9aa3ae; --line: #343a42; --card: #1f2329;
+          --good: #4cc9a0; --bad: #ff9d5c; } }
+* { box-sizing: border-box; }
+body { margin: 0; background: var(--paper); color: var(--ink);
+       font: 16px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }
+main { max-width: 56rem; margin: 0 auto; padding: 2rem 1.25rem 4rem; }
+h1 { font-size: 1.7rem; line-height: 1.2; margin: 0 0 .5rem; }
+h2 { font-size: 1.2rem; margin: 2.2rem 0 .6rem; }
+p.lead { color: var(--soft); font-size: 1.05rem; margin-top: 0; }
+.scroll { overflow-x: auto; }
+table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
+th, td { padding: .45rem .7rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
+th:first-child, td:first-child { text-align: left; white-space: normal; }
+th { font-weight: 600; color: var(--soft); font-size: .88rem; }
+figure { margin: 1rem 0; padding: .75rem; background: var(--card); border-radius: .5rem; }
+figure svg, figure img { width: 100%; height: auto; display: block; }
+figcaption { color: var(--soft); font-size: .92rem; margin-top: .5rem; }
+pre { overflow-x: auto; background: var(--card); border-radius: .5rem; padding: .8rem; font-size: .85rem; }
+code { font-size: .92em; }
+footer { color: var(--soft); font-size: .85rem; margin-top: 3rem; border-top: 1px solid var(--line);
+         padding-top: .8rem; }
+.good { color: var(--good); } .bad { color: var(--bad); }
+@media print { main { max-width: none; padding: 0; } figure { break-inside: avoid; background: none; } }
+"""
+
+
+def page(title: str, lead: str, sections: Sequence[str], footer: str) -> str:
+    """A whole document. `sections` are HTML made with the functions below; the other texts are plain."""
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{html.escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n<main>\n"
+        f'<h1>{html.escape(title)}</h1>\n<p class="lead">{html.escape(lead)}</p>\n'
+        + "\n".join(sections)
+        + f"\n<footer>{html.escape(footer)}</footer>\n</main>\n</body>\n</html>\n"
+    )
+
+
+def heading(text: str) -> str:
+    return f"<h2>{html.escape(text)}</h2>"
+
+
+def paragraph(text: str) -> str:
+    return f"<p>{html.escape(text)}</p>"
+
+
+def figure(svg: str, caption: str) -> str:
+    return f"<figure>{svg}<figcaption>{html.escape(caption)}</figcaption></figure>"
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    head = "".join(f"<th>{html.escape(column)}</th>" for column in columns)
+    body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def preformatted(text: str) -> str:
+    return f"<pre><code>{html.escape(text)}</code></pre>"
