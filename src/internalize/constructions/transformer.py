@@ -1,0 +1,219 @@
+"""A generic transformer: softmax attention, heads' outputs summed, ReLU MLP; no residual, no layer norm.
+
+It knows tokens, positions and weights, nothing of counters: what it computes is decided by what is loaded.
+Scores are not divided by the root of the head size, as in the paper's appendix C.
+
+Two shortcuts save work; for finite numbers they change results by rounding only (a zero weight is taken to
+hide what it multiplies, which infinities would not respect). Attention is causal, so positions in front
+of the first token in which the inputs of a batch differ are the same for all, and are computed once. And from
+the zeros of the weights we follow which coordinates can depend on tokens at all: where queries and keys read
+none of them, a layer's scores are the same for every input, and are computed once too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from internalize.constructions.weights import AffineWeights, HeadWeights, Shape
+
+
+@dataclass(frozen=True)
+class LayerRecord:
+    """What happened in one layer. The batch is 1 in `scores` and `weights` where all inputs share them."""
+
+    scores: Tensor
+    """(batch or 1, heads, positions, positions), -inf where a key comes after its query."""
+    weights: Tensor
+    """(batch or 1, heads, positions, positions): the causal softmax of the scores."""
+    mixed: Tensor
+    """(batch, positions, embedding): the sum of the heads' outputs, which the MLP reads."""
+    output: Tensor
+    """(batch, positions, embedding): what the MLP writes."""
+
+
+class ReluMlp(nn.Module):
+    """Affine maps with a ReLU between each two."""
+
+    def __init__(self, widths: Sequence[int]) -> None:
+        """widths: input, hidden ones, output."""
+        super().__init__()
+        pairs = list(pairwise(widths))
+        self.weights = nn.ParameterList(torch.zeros(outputs, inputs) for inputs, outputs in pairs)
+        self.biases = nn.ParameterList(torch.zeros(outputs) for _, outputs in pairs)
+
+    @torch.no_grad()
+    def load(self, maps: Sequence[AffineWeights]) -> None:
+        for weight, bias, values in zip(self.weights, self.biases, maps, strict=True):
+            weight.copy_(values.weight)
+            bias.copy_(values.bias)
+
+    def depends(self, varying: Tensor) -> Tensor:
+        """Which outputs can differ where only the coordinates `varying` (embedding,) bool differ."""
+        for weight in self.weights:
+            varying = (weight[:, varying] != 0).any(dim=1)
+        return varying
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(…, embedding) to the same shape."""
+        last = len(self.weights) - 1
+        for i, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
+            x = F.linear(x, weight, bias)
+            if i < last:
+                x = x.relu_()
+        return x
+
+
+class Attention(nn.Module):
+    """Causal softmax attention; the heads' outputs are summed."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        inward = (shape.heads, shape.head_size, shape.embedding)
+        self.query = nn.Parameter(torch.zeros(inward))
+        self.key = nn.Parameter(torch.zeros(inward))
+        self.value = nn.Parameter(torch.zeros(inward))
+        self.output = nn.Parameter(torch.zeros(shape.heads, shape.embedding, shape.head_size))
+
+    @torch.no_grad()
+    def load(self, heads: Sequence[HeadWeights]) -> None:
+        for h, head in enumerate(heads):
+            self.query[h].copy_(head.query)
+            self.key[h].copy_(head.key)
+            self.value[h].copy_(head.value)
+            self.output[h].copy_(head.output)
+
+    def depends(self, varying: Tensor) -> Tensor:
+        """As for the MLP; everything varies where the scores do."""
+        if self._scores_vary(varying):
+            return torch.ones_like(varying)
+        through = (self.value[:, :, varying] != 0).any(dim=2)
+        return ((self.output != 0) & through[:, None, :]).any(dim=2).any(dim=0)
+
+    def _scores_vary(self, varying: Tensor) -> bool:
+        return bool(self.query[..., varying].any() or self.key[..., varying].any())
+
+    def forward(
+        self, x: Tensor, before: Tensor, first: int, varying: Tensor
+    ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+        """x: (new, batch, embedding), `before`: (old, 1, embedding), earlier positions that all inputs share.
+
+        `first` is the first new position whose output is wanted. Returns the sum of the heads' outputs
+        (new - first, batch, embedding) and, one a head, scores and weights
+        (batch or 1, new - first, old + new).
+        """
+        readers = x if self._scores_vary(varying) else x[:, :1]
+        seen = torch.cat([before.expand(-1, readers.shape[1], -1), readers])
+        total = x.new_zeros(x.shape[0] - first, x.shape[1], x.shape[2])
+        all_scores, all_weights = [], []
+        for query, key, value, output in zip(self.query, self.key, self.value, self.output, strict=True):
+            scores = _causal_scores(F.linear(readers[first:], query), F.linear(seen, key))
+            weights = scores.softmax(dim=-1)
+            total += F.linear(_mix(weights, F.linear(before, value), F.linear(x, value)), output)
+            all_scores.append(scores)
+            all_weights.append(weights)
+        return total, all_scores, all_weights
+
+
+class Layer(nn.Module):
+    """Attention, then the MLP; each replaces what it reads."""
+
+    def __init__(self, shape: Shape, mlp: ReluMlp) -> None:
+        super().__init__()
+        self.attention = Attention(shape)
+        self.mlp = mlp
+
+    def depends(self, varying: Tensor) -> Tensor:
+        """Which coordinates can differ after this layer."""
+        return self.mlp.depends(self.attention.depends(varying))
+
+
+class SoftmaxTransformer(nn.Module):
+    """Tokens to the representation of the last position. All weights are zero until they are loaded."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.shape = shape
+        self.tokens = nn.Parameter(torch.zeros(shape.tokens, shape.embedding))
+        self.positions = nn.Parameter(torch.zeros(shape.positions, shape.embedding))
+        widths = (shape.embedding, *shape.mlp_widths, shape.embedding)
+        self.layers = nn.ModuleList(Layer(shape, ReluMlp(widths)) for _ in range(shape.depth))
+
+    @property
+    def blocks(self) -> list[Layer]:
+        """The layers, from the first to the last."""
+        return cast(list[Layer], list(self.layers))
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """(batch, positions) token ids to (batch, embedding)."""
+        shared = _shared_length(tokens)
+        prefix = self._prefix(tokens[:1, :shared])
+        x, varying = self._embed(tokens[:, shared:], shared), self._varying()
+        last = self.shape.depth - 1
+        for i, layer in enumerate(self.blocks):
+            # Later layers attend to every position, so only the last layer may leave positions out.
+            mixed, _, _ = layer.attention(x, prefix[i], len(x) - 1 if i == last else 0, varying)
+            x, varying = layer.mlp(mixed), layer.depends(varying)
+        return x[-1]
+
+    def record(self, tokens: Tensor) -> list[LayerRecord]:
+        """The same pass with every position of every layer kept, and nothing left out."""
+        x, varying = self._embed(tokens, 0), self._varying()
+        records = []
+        for layer in self.blocks:
+            mixed, scores, weights = layer.attention(x, x[:0, :1], 0, varying)
+            x, varying = layer.mlp(mixed), layer.depends(varying)
+            both = torch.stack(scores, dim=1), torch.stack(weights, dim=1)
+            records.append(LayerRecord(*both, mixed.transpose(0, 1), x.transpose(0, 1)))
+        return records
+
+    def _prefix(self, tokens: Tensor) -> list[Tensor]:
+        """(1, shared) tokens to what each layer reads at these positions, (shared, 1, embedding) a layer."""
+        x = self._embed(tokens, 0)
+        inputs = [x]
+        for layer in self.blocks[:-1]:
+            mixed, _, _ = layer.attention(x, x[:0], 0, self._varying())
+            x = layer.mlp(mixed)
+            inputs.append(x)
+        return inputs
+
+    def _embed(self, tokens: Tensor, start: int) -> Tensor:
+        """(batch, new) tokens from position `start` on to (new, batch, embedding).
+
+        Position-major, because then mixing positions is one matrix product for the whole batch.
+        """
+        return self.tokens[tokens.T] + self.positions[start : start + tokens.shape[1], None, :]
+
+    def _varying(self) -> Tensor:
+        """(embedding,) bool: the coordinates in which tokens differ."""
+        return (self.tokens != self.tokens[:1]).any(dim=0)
+
+
+def _shared_length(tokens: Tensor) -> int:
+    """How many leading positions hold the same token in all of (batch, positions), the last one excepted."""
+    same = (tokens == tokens[:1]).all(dim=0)[:-1]
+    return int(same.cumprod(dim=0).sum())
+
+
+def _causal_scores(queries: Tensor, keys: Tensor) -> Tensor:
+    """(queries, batch, size) and (keys, batch, size) to (batch, queries, keys); both end at the same place."""
+    scores = queries.transpose(0, 1) @ keys.permute(1, 2, 0)
+    reach = len(keys) - len(queries) + 1
+    later = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(reach)
+    return scores.masked_fill_(later, -torch.inf)
+
+
+def _mix(weights: Tensor, before: Tensor, values: Tensor) -> Tensor:
+    """(batch or 1, queries, old + new) weights, (old, 1, size) and (new, batch, size) values to
+    (queries, batch, size)."""
+    old, new = weights.split([len(before), len(values)], dim=2)
+    shared = (old @ before[:, 0]).transpose(0, 1)
+    if len(weights) == 1:
+        return (new[0] @ values.flatten(1)).unflatten(1, values.shape[1:]) + shared
+    return (new @ values.transpose(0, 1)).transpose(0, 1) + shared
