@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import os
-import re
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from internalize.errors import BadInput, closest
+from internalize.configs.command_line import parse
+from internalize.errors import BadInput, RunFailed, RunWarning, closest
 
 
 class Command(NamedTuple):
@@ -24,16 +23,46 @@ class Command(NamedTuple):
 
 
 COMMANDS: dict[str, Command] = {
-    "demo": Command("internalize.analysis.demo", "DemoArguments", "demo_command",
+    "demo": Command("internalize.demo", "DemoArguments", "demo_command",
                     "see the paper's main effect in minutes: out loud, at once, internalized"),
     "train": Command("internalize.experiments.commands", "TrainArguments", "train_command",
                      "train a transformer on a semiautomaton"),
     "resume": Command("internalize.experiments.commands", "ResumeArguments", "resume_command",
                       "go on with an interrupted run"),
+    "runs": Command("internalize.runs.commands", "RunsArguments", "runs_command",
+                    "list runs, by task, method, status and accuracy"),
+    "runs show": Command("internalize.runs.commands", "RunsShowArguments", "runs_show_command",
+                         "a run's config, results and curves"),
+    "runs compare": Command("internalize.runs.commands", "RunsCompareArguments", "runs_compare_command",
+                            "runs or groups of runs side by side, paired by seed"),
+    "runs export": Command("internalize.runs.commands", "RunsExportArguments", "runs_export_command",
+                           "all runs as one table, CSV or Parquet"),
+    "runs prune": Command("internalize.runs.pruning", "PruneArguments", "prune_command",
+                          "delete failed runs, or what finished ones no longer need"),
+    "doctor": Command("internalize.runs.doctor", "DoctorArguments", "doctor_command",
+                      "versions, devices, disk and extras, and what is wrong"),
     "evaluate": Command("internalize.analysis.commands", "EvaluateArguments", "evaluate_command",
                         "measure a finished run on fresh inputs of any distribution"),
     "show": Command("internalize.analysis.commands", "ShowArguments", "show_command",
                     "prompts, answers and truth side by side"),
+    "parity": Command("internalize.experiments.parity.commands", "ParityArguments", "parity_command",
+                      "the paper's theorem at work: a hidden parity learned out loud, then internalized"),
+    "parity diagram": Command("internalize.experiments.parity.diagram_commands", "DiagramArguments",
+                              "diagram_command", "how far the theorem's constants can be relaxed, over many seeds"),
+    "matrix": Command("internalize.analysis.inspection_commands", "MatrixArguments", "matrix_command",
+                      "every saved stage at every answer budget: which can it still serve?"),
+    "profile": Command("internalize.analysis.inspection_commands", "ProfileArguments", "profile_command",
+                       "accuracy as inputs leave the training distribution, and on rare states"),
+    "audit": Command("internalize.analysis.inspection_commands", "AuditArguments", "audit_command",
+                     "what a mixture model does with right, wrong and missing length tokens"),
+    "check": Command("internalize.analysis.verdict_commands", "CheckArguments", "check_command",
+                     "did it internalize, by the paper's definition, clause by clause?"),
+    "probe": Command("internalize.analysis.verdict_commands", "ProbeArguments", "probe_command",
+                     "where in the model is each state, though it is no longer spoken?"),
+    "diagnose": Command("internalize.analysis.verdict_commands", "DiagnoseArguments", "diagnose_command",
+                        "what went right or wrong in a run, and what to try"),
+    "construct": Command("internalize.analysis.constructed", "ConstructArguments", "construct_command",
+                         "a counter's transformer written by hand, certified, and beside a trained one"),
     "tasks": Command("internalize.tasks.commands", "TasksArguments", "tasks_command",
                      "list the tasks, or show one of them"),
 }  # fmt: skip
@@ -43,7 +72,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the result is the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
     try:
-        return _run(words)
+        with warnings.catch_warnings():
+            warnings.showwarning = _warn_in_one_line
+            return _run(words)
     except BadInput as error:
         print(f"internalize: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
@@ -63,27 +94,31 @@ def _run(words: list[str]) -> int:
 
         print(f"internalize {package_version()}")
         return 0
-    name = words[0]
+    name = next((name for name in (" ".join(words[:2]), words[0]) if name in COMMANDS), words[0])
     if name not in COMMANDS:
         known = ", ".join(COMMANDS)
         raise BadInput("command", f"unknown command {name!r}{closest(name, list(COMMANDS))}; known: {known}")
     command = COMMANDS[name]
     module = import_module(command.module)
-    arguments = parse(getattr(module, command.arguments), words[1:], f"internalize {name}")
+    arguments = parse(getattr(module, command.arguments), words[len(name.split()) :], f"internalize {name}")
     function: Callable[[Any], int | None] = getattr(module, command.function)
     return _carry_out(function, arguments)
 
 
+def _warn_in_one_line(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+    text = f"warning: {message}" if issubclass(category, RunWarning) else f"{category.__name__}: {message}"
+    print(f"internalize: {' '.join(text.split())}", file=sys.stderr)
+
+
 def _carry_out(function: Callable[[Any], int | None], arguments: Any) -> int:
     from internalize.experiments.interruption import Interrupted
-    from internalize.experiments.loop import Diverged
 
     try:
         return function(arguments) or 0
     except Interrupted as stopped:
         print(f"internalize: {stopped}", file=sys.stderr)
         return stopped.exit_code
-    except Diverged as problem:
+    except RunFailed as problem:
         print(f"internalize: the run failed: {problem}", file=sys.stderr)
         return 1
 
@@ -104,47 +139,6 @@ def overview() -> str:
             "internalize COMMAND --help lists a command's options.",
         ]
     )
-
-
-def parse(arguments: type[Any], words: list[str], program: str) -> Any:
-    """The dataclass from the words; whatever is wrong with them becomes one line."""
-    import tyro
-
-    complaint = io.StringIO()
-    try:
-        with contextlib.redirect_stderr(complaint):
-            return tyro.cli(arguments, args=words, prog=program, config=(tyro.conf.FlagCreatePairsOff,))
-    except SystemExit as stop:
-        if stop.code in (0, None):
-            raise
-        raise BadInput(program, _one_line(complaint.getvalue())) from None
-
-
-def _one_line(box: str) -> str:
-    """The first sentence of tyro's framed message, and its suggestion."""
-    lines = [re.sub(r"^[│|]|[│|]$", "", line.strip()).strip() for line in box.splitlines()]
-    parts: list[list[str]] = [[]]
-    for line in lines:
-        if line.startswith(("╭", "╰")):
-            continue
-        if line.startswith("──"):
-            parts.append([])
-        elif line:
-            parts[-1].append(line)
-    message = " ".join(parts[0])
-    for part in parts[1:]:
-        if part and part[0].startswith("Perhaps you meant"):
-            flags = [line.split()[0] for line in part[1:] if line.startswith("--")]
-            message += f" (did you mean {' or '.join(flags)}?)" if flags else ""
-    message = re.sub(
-        r"Error parsing (\S+): invalid literal for int\(\) with base 10: ",
-        r"\1: must be a whole number, got ",
-        message,
-    )
-    message = re.sub(
-        r"Error parsing (\S+): could not convert string to float: ", r"\1: must be a number, got ", message
-    )
-    return message or "the arguments cannot be read; see --help"
 
 
 if __name__ == "__main__":

@@ -17,6 +17,14 @@ class BadInput(Exception):
         self.message = message
 
 
+class RunFailed(RuntimeError):
+    """A run that cannot go on: its loss is no number, the disk is full. One line, and exit code 1."""
+
+
+class RunWarning(UserWarning):
+    """Something about a run that its user should know, and that does not stop it."""
+
+
 def require(condition: bool, field: str, message: str) -> None:
     """Raise `BadInput` for the field unless the condition holds."""
     if not condition:

@@ -9,6 +9,7 @@ from typing import Literal
 import torch
 
 from internalize.errors import require
+from internalize.runs.trackers import TrackerName
 
 KeepStages = Literal["all", "some", "none"]
 
@@ -21,12 +22,15 @@ class Execution:
     """Folder that holds the run folders."""
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     """Where tensors live; auto takes a GPU if there is one."""
-    threads: int = 1
-    """Processor threads of one run. Results are the same to the bit only for the same number of threads."""
+    threads: int | None = None
+    """Processor threads of one run: 1 if not given, and on resume as many as before. Results are the same to
+    the bit only for the same number of threads."""
     keep_stages: KeepStages = "all"
     """Which stage ends keep their weights: all, some (1, 2, 4, 8, … and the last) or none."""
     checkpoint_minutes: float = 5.0
     """A checkpoint is written at every stage end, and this often between them."""
+    tracker: tuple[TrackerName, ...] = ()
+    """Send the curves there too: tensorboard, wandb (offline unless WANDB_MODE says otherwise), mlflow."""
     fresh: bool = False
     """Start over, even if this very run is finished or half done."""
     quiet: bool = False
@@ -35,7 +39,9 @@ class Execution:
     """Print one JSON object with the results, last."""
 
     def __post_init__(self) -> None:
-        require(self.threads >= 1, "threads", f"must be at least 1, got {self.threads}")
+        object.__setattr__(self, "out", Path(self.out))  # out="runs" is what one writes in Python
+        object.__setattr__(self, "out", Path(self.out))  # Python users may give text
+        require(self.threads is None or self.threads >= 1, "threads", f"must be at least 1, got {self.threads}")
         good = self.checkpoint_minutes > 0
         require(good, "checkpoint-minutes", f"must be more than 0, got {self.checkpoint_minutes}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 import threading
 from collections.abc import Iterator
@@ -13,8 +14,12 @@ class Interrupted(Exception):
     """A run that stopped at its user's wish, with a checkpoint written."""
 
     def __init__(self, number: int, run_path: str) -> None:
-        super().__init__(f"interrupted; go on with: internalize resume {run_path}")
+        super().__init__(f"interrupted; go on with: internalize resume {shlex.quote(run_path)}")
         self.exit_code = 128 + number
+
+
+class StopNow(BaseException):
+    """Leaves work that changes nothing, where somebody asked to stop. Only the loop raises and catches it."""
 
 
 class StopRequest:
@@ -22,9 +27,26 @@ class StopRequest:
 
     def __init__(self) -> None:
         self.signal: int | None = None
+        self._may_cut_short = False
 
     def ask(self, number: int, frame: FrameType | None = None) -> None:
+        """A second Ctrl-C quits at once; a second SIGTERM changes nothing: the checkpoint is on its way."""
+        if number == signal.SIGINT and self.signal is not None:
+            raise KeyboardInterrupt
         self.signal = number
+        if self._may_cut_short:
+            raise StopNow
+
+    @contextmanager
+    def cutting_short(self) -> Iterator[None]:
+        """For work that can be done again from scratch, such as measuring: a wish to stop ends it at once."""
+        if self.signal is not None:
+            raise StopNow
+        self._may_cut_short = True
+        try:
+            yield
+        finally:
+            self._may_cut_short = False
 
 
 @contextmanager

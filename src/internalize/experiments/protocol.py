@@ -19,7 +19,8 @@ Row = dict[str, Json]
 class State(Protocol):
     """All that a training is at a moment: tensors and JSON scalars, so that any state can be saved."""
 
-    def tensors(self) -> dict[str, Tensor]: ...
+    def tensors(self) -> dict[str, Tensor]:
+        """All finite: the loop takes anything else for a training that has diverged, and does not save it."""
 
     def scalars(self) -> dict[str, Json]: ...
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -11,17 +12,19 @@ import torch
 
 from internalize.configs.codec import to_json
 from internalize.configs.named import Copies, Source
-from internalize.errors import require
+from internalize.errors import BadInput, RunFailed, RunWarning, require
 from internalize.experiments.execution import Execution, resolve_device
 from internalize.experiments.interruption import listening
 from internalize.experiments.kinds import ExperimentConfig, config_from_json
 from internalize.experiments.loop import Observer, execute
 from internalize.experiments.protocol import Experiment
 from internalize.experiments.streams import Streams
+from internalize.runs.disk import told_plainly
 from internalize.runs.folder import Run
 from internalize.runs.identity import Identity
 from internalize.runs.lock import own
-from internalize.runs.provenance import provenance
+from internalize.runs.provenance import circumstances, now, provenance
+from internalize.runs.trackers import find_trackers
 
 
 def train(
@@ -35,28 +38,44 @@ def train(
     fields: entries of `Execution`, for example out="runs" or device="cpu".
     """
     execution = replace(execution or Execution(), **fields)
-    device = resolve_device(execution.device)
+    observers = [*observers, *find_trackers(execution.tracker)]
+    resolve_device(execution.device)  # refuse before a folder is made
     sources = config.check({})
     identity = identity_of(config, sources)
     run = Run.create(execution.out, config.label(), identity)
-    with own(run.path), threads(execution.threads):
+    with told_plainly(run.path), own(run.path):
         if execution.fresh:
             run.clear()
-        if not run.is_done:
-            run.begin(identity, sources, provenance(device))
+        with surroundings(run, execution) as device:
+            run.begin(identity, sources, lambda: provenance(device))
             _carry_out(config, run, device, execution, observers)
     return run
 
 
 def resume(run: Run, execution: Execution, observers: Sequence[Observer] = ()) -> Run:
     """Go on with an interrupted run where it stands, from its own copies of the user's files."""
-    device = resolve_device(execution.device)
+    observers = [*observers, *find_trackers(execution.tracker)]
     config = load_config(run)
     config.check(run.copies())
-    with own(run.path), threads(execution.threads):
-        if not run.is_done:
-            _carry_out(config, run, device, execution, observers)
+    with told_plainly(run.path), own(run.path), surroundings(run, execution) as device:
+        _carry_out(config, run, device, execution, observers)
     return run
+
+
+@contextmanager
+def surroundings(run: Run, execution: Execution) -> Iterator[torch.device]:
+    """The device and the threads to compute with: as the user wants, or as the run had them before."""
+    before = run.provenance()
+    device: str = execution.device
+    count = execution.threads or before.get("threads", 1)
+    if device == "auto" and "device" in before:
+        device = torch.device(before["device"]).type
+        try:
+            resolve_device(device)
+        except BadInput:  # the difference is noted, with all others, when the run goes on
+            device = "auto"
+    with threads(count):
+        yield resolve_device(device)
 
 
 def _carry_out(
@@ -66,9 +85,38 @@ def _carry_out(
     execution: Execution,
     observers: Sequence[Observer],
 ) -> None:
-    experiment = config.build(device, run.copies())
+    """Only the run's owner comes here."""
+    status = run.status()
+    if status["state"] == "done":
+        return
+    if status["state"] == "failed":
+        raise RunFailed(
+            f"{run.path} has failed before: {status.get('message')}. It would fail again in the same way; "
+            f"to start over all the same: internalize train … --fresh"
+        )
+    run.tidy()
+    _note_differences(run, device)
     with listening() as stop:
+        experiment = config.build(device, run.copies())
         execute(experiment, run, Streams(config.seed, device), execution, stop, observers)
+
+
+def _note_differences(run: Run, device: torch.device) -> None:
+    """Say and record it if the run goes on under circumstances in which its last bits may change."""
+    record = run.provenance()
+    different = {
+        name: value for name, value in circumstances(device).items() if record.get(name, value) != value
+    }
+    if not different:
+        return
+    changes = ", ".join(f"{name} {record[name]} (now {value})" for name, value in different.items())
+    warnings.warn(
+        f"{run.path} was begun with {changes}: it goes on, but its last bits may differ from those of a run "
+        f"without a break",
+        RunWarning,
+        stacklevel=2,
+    )
+    run.add_to_provenance(resumed=[*record.get("resumed", []), {"at": now(), **different}])
 
 
 def identity_of(config: ExperimentConfig, sources: Sequence[Source]) -> Identity:
@@ -92,10 +140,10 @@ def load_experiment(run: Run, device: str = "auto") -> tuple[ExperimentConfig, E
 
 
 @contextmanager
-def threads(count: int) -> Iterator[None]:
-    """Compute with so many processor threads while the block runs."""
+def threads(count: int | None) -> Iterator[None]:
+    """Compute with so many processor threads while the block runs; one if not given."""
     before = torch.get_num_threads()
-    torch.set_num_threads(count)
+    torch.set_num_threads(count or 1)
     try:
         yield
     finally:

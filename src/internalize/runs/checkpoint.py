@@ -15,10 +15,13 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
+from internalize.errors import RunWarning, require
 from internalize.runs.atomic import write_atomically
 
 KEPT = 2
 """How many checkpoints stay: if the newest one turns out damaged there is one before it."""
+METRICS = "metrics.jsonl"
+"""The name under which a checkpoint keeps the rows written so far."""
 
 
 class Damaged(ValueError):
@@ -27,11 +30,15 @@ class Damaged(ValueError):
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A saved state, and how long the metrics were when it was saved."""
+    """A moment of a run: nothing else is needed to go on from it."""
 
+    step: int
     tensors: dict[str, Tensor]
     scalars: dict[str, Any]
-    metrics_bytes: int
+    metrics: bytes
+    """All of metrics.jsonl up to here: whatever happens to that file, it can be written again."""
+    measured: bool = True
+    """Whether the measurement due at this step is in the metrics; not so if a signal cut it short."""
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], scalars: Mapping[str, Any]) -> None:
@@ -40,11 +47,21 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], scalars: Mapping[str
     plain = {name: tensor.detach().to("cpu").contiguous().clone() for name, tensor in tensors.items()}
     text = json.dumps(scalars, sort_keys=True)
     metadata = {"format": "pt", "scalars": text, "checksum": _checksum(plain, text)}
-    write_atomically(path, save(plain, metadata))
+    write_atomically(path, _same_bytes_every_time(save(plain, metadata)))
+
+
+def _same_bytes_every_time(content: bytes) -> bytes:
+    """safetensors writes its metadata in an order that differs from call to call: sort them."""
+    start = 8 + int.from_bytes(content[:8], "little")
+    header = json.loads(content[8:start])
+    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)  # the data begin at a multiple of eight bytes
+    return b"".join([len(text).to_bytes(8, "little"), text, memoryview(content)[start:]])
 
 
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Read what `save_tensors` wrote; `Damaged` if one bit of it is different."""
+    """Read what `save_tensors` wrote; `Damaged` if any of it is different."""
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
@@ -53,41 +70,47 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         if metadata["checksum"] != _checksum(tensors, text):
             raise Damaged(f"{path} does not match its checksum")
         return tensors, json.loads(text)
-    except (SafetensorError, KeyError, OSError, ValueError) as error:
+    except (SafetensorError, KeyError, FileNotFoundError, ValueError) as error:
         raise error if isinstance(error, Damaged) else Damaged(f"{path} cannot be read: {error}") from error
 
 
-def save_checkpoint(folder: Path, step: int, checkpoint: Checkpoint) -> Path:
-    """Add a checkpoint and drop all but the newest two."""
+def save_checkpoint(folder: Path, identity: str, checkpoint: Checkpoint) -> Path:
+    """Add a checkpoint and drop all but the newest two.
+
+    identity: digest of what the run computes, so that no checkpoint is ever taken for another run's.
+    """
     folder.mkdir(exist_ok=True)
-    path = folder / f"{step:012d}.safetensors"
-    scalars = {"state": checkpoint.scalars, "metrics_bytes": checkpoint.metrics_bytes}
-    save_tensors(path, checkpoint.tensors, scalars)
-    for old in _newest_first(folder)[KEPT:]:
+    path = folder / f"{checkpoint.step:012d}.safetensors"
+    scalars = {"identity": identity, "state": checkpoint.scalars, "measured": checkpoint.measured}
+    # frombuffer takes no empty buffer: the first checkpoint is made before the first row
+    rows = torch.zeros(0, dtype=torch.uint8)
+    if checkpoint.metrics:
+        rows = torch.frombuffer(bytearray(checkpoint.metrics), dtype=torch.uint8)
+    save_tensors(path, {**checkpoint.tensors, METRICS: rows}, scalars)
+    # what is newer than the newest was found damaged, or this run would have gone on from there
+    past = [old for old in checkpoints(folder) if old <= path]
+    for old in set(checkpoints(folder)) - set(past[:KEPT]):
         old.unlink()
     return path
 
 
-def load_newest(folder: Path, metrics_bytes: int) -> Checkpoint | None:
-    """The newest good checkpoint; damaged ones are passed over with a warning.
-
-    metrics_bytes: how long the metrics are now. A checkpoint that counts on more of them is of no use, since
-    the rows between could not be written again.
-    """
-    for path in _newest_first(folder):
+def load_newest(folder: Path, identity: str) -> Checkpoint | None:
+    """The newest good checkpoint; damaged ones are passed over with a warning."""
+    for path in checkpoints(folder):
         try:
             tensors, scalars = load_tensors(path)
-        except Damaged as error:
-            warnings.warn(f"checkpoint passed over: {error}", stacklevel=2)
+            rows = bytes(tensors.pop(METRICS).numpy())
+            made_by, state, measured = (scalars[name] for name in ("identity", "state", "measured"))
+        except (Damaged, KeyError) as error:
+            warnings.warn(f"checkpoint passed over: {error}", RunWarning, stacklevel=2)
             continue
-        if scalars["metrics_bytes"] > metrics_bytes:
-            warnings.warn(f"checkpoint passed over: metrics.jsonl is shorter than {path} says", stacklevel=2)
-            continue
-        return Checkpoint(tensors, scalars["state"], scalars["metrics_bytes"])
+        require(made_by == identity, "run", f"{path} belongs to another run ({made_by}, not {identity})")
+        return Checkpoint(int(path.stem), tensors, state, rows, measured)
     return None
 
 
-def _newest_first(folder: Path) -> list[Path]:
+def checkpoints(folder: Path) -> list[Path]:
+    """All checkpoints, newest first."""
     return sorted(folder.glob("[0-9]*.safetensors"), reverse=True)
 
 

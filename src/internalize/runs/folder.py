@@ -1,7 +1,7 @@
 """A run folder: all that is known of one run, in files that anybody can read.
 
 config.json       identity: kind, config, hashes of the user's files
-provenance.json   versions, revision, machine
+provenance.json   versions, revision, machine; the identity once more, so that a changed config is noticed
 metrics.jsonl     deterministic rows        timing.jsonl   seconds and rates
 checkpoints/      the last two states       stages/        weights at stage ends
 model/            the final model           sources/       copies of the user's files
@@ -12,20 +12,22 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from internalize.configs.codec import changed_fields
 from internalize.configs.named import Source
 from internalize.errors import BadInput, require
-from internalize.runs.atomic import read_json, write_atomically, write_json
-from internalize.runs.checkpoint import load_tensors, save_tensors
+from internalize.runs.atomic import read_json, remove_leftovers, sync_folder, write_atomically, write_json
+from internalize.runs.finding import find_folder
 from internalize.runs.identity import FORMAT, Identity
 from internalize.runs.journal import read_rows
+from internalize.runs.lock import LOCK, OWNER
 from internalize.runs.table import Table
+
+if TYPE_CHECKING:  # torch takes seconds to import, and listing runs needs none of it
+    from torch import Tensor
 
 SOURCES_INDEX = "sources.json"
 
@@ -53,41 +55,62 @@ class Run:
 
     @classmethod
     def open(cls, path: Path | str, field: str = "run") -> Run:
-        """An existing run folder."""
-        run = cls(Path(path))
-        found = (run.path / "config.json").is_file()
-        require(found, field, f"{path} is not a run folder (it has no config.json)")
+        """An existing run folder, or the beginning of a run's hash; refused if its config was changed."""
+        run = cls(find_folder(path, field))
         stored = run._stored_identity()
         known = stored.get("format") == FORMAT
         require(known, field, f"{path} has format {stored.get('format')!r}, this version reads {FORMAT}")
+        run._refuse_changes(stored)
         return run
 
     # What it is ------------------------------------------------------------------------------------------
 
-    def begin(self, identity: Identity, sources: list[Source], provenance: dict[str, Any]) -> None:
+    def begin(
+        self, identity: Identity, sources: list[Source], provenance: Callable[[], dict[str, Any]]
+    ) -> None:
         """Write what the run is, unless it says so already; refuse if it says something else."""
         if (self.path / "config.json").exists():
-            changed = changed_fields(self._stored_identity(), identity.to_json())
-            require(not changed, changed[0] if changed else "", f"differs from what {self.path} was made with")
+            self._refuse_changes(identity.to_json())
+            self._refuse_differences(self._stored_identity(), identity.to_json())
             return
         self._copy_sources(sources)
-        write_json(self.path / "provenance.json", provenance)
+        write_json(self.path / "provenance.json", {**provenance(), "identity": identity.to_json()})
         write_json(self.path / "config.json", identity.to_json())
 
     def identity(self) -> Identity:
         stored = self._stored_identity()
         return Identity(stored["kind"], stored["config"], stored["sources"])
 
+    def digest(self) -> str:
+        """The hash of what the run computes. The folder's name may say it too, but folders get renamed."""
+        return self.identity().digest()
+
     def _stored_identity(self) -> dict[str, Any]:
         try:
             stored = read_json(self.path / "config.json")
-        except ValueError as error:
-            raise BadInput("run", f"{self.path / 'config.json'} is not JSON: {error}") from None
+        except (ValueError, OSError) as error:
+            raise BadInput("run", f"{self.path / 'config.json'} cannot be read: {error}") from None
         require(isinstance(stored, dict), "run", f"{self.path / 'config.json'} is not an object")
         return dict(stored)
 
+    def _refuse_changes(self, stored: dict[str, Any]) -> None:
+        """Refuse an identity other than the one recorded when the run began."""
+        recorded = self.provenance().get("identity")
+        if recorded is not None:
+            self._refuse_differences(recorded, stored)
+
+    def _refuse_differences(self, made_with: dict[str, Any], given: dict[str, Any]) -> None:
+        for name in changed_fields(made_with, given):
+            old, new = (_look_up(identity, name) for identity in (made_with, given))
+            field = name.removeprefix("config.")
+            raise BadInput(field, f"{self.path} was made with {old!r}, which is not {new!r}")
+
     def provenance(self) -> dict[str, Any]:
-        return dict(read_json(self.path / "provenance.json"))
+        """Versions, revision and machine; empty if that file is lost."""
+        return self._read_object("provenance.json")
+
+    def add_to_provenance(self, **more: Any) -> None:
+        write_json(self.path / "provenance.json", {**self.provenance(), **more})
 
     def _copy_sources(self, sources: list[Source]) -> None:
         """Keep the user's files with the run, each under its own hash since names may repeat."""
@@ -97,7 +120,7 @@ class Run:
         for source in sources:
             copy = Path("sources") / source.digest()[:12] / source.path.name
             (self.path / copy).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(source.path, self.path / copy)
+            write_atomically(self.path / copy, source.path.read_bytes())
             index[source.name] = copy.as_posix()
         write_json(self.path / SOURCES_INDEX, index)
 
@@ -112,9 +135,19 @@ class Run:
         write_json(self.path / "status.json", {"state": state, **more})
 
     def status(self) -> dict[str, Any]:
-        """At least `state`: new, running, interrupted, failed or done."""
-        path = self.path / "status.json"
-        return dict(read_json(path)) if path.exists() else {"state": "new"}
+        """At least `state`: new, running, interrupted, failed or done.
+
+        A run that was killed still says that it is running: `lock.is_owned` tells.
+        """
+        return {"state": "new", **self._read_object("status.json")}
+
+    def _read_object(self, name: str) -> dict[str, Any]:
+        """The JSON object in a file; empty where the file is missing or damaged."""
+        try:
+            found = read_json(self.path / name)
+        except (OSError, ValueError):
+            return {}
+        return dict(found) if isinstance(found, dict) else {}
 
     @property
     def is_done(self) -> bool:
@@ -134,8 +167,10 @@ class Run:
     # Weights ---------------------------------------------------------------------------------------------
 
     def save_stage(self, stage: int, weights: Mapping[str, Tensor]) -> None:
+        from internalize.runs.checkpoint import save_tensors
+
         (self.path / "stages").mkdir(exist_ok=True)
-        save_tensors(self._stage_path(stage), weights, {"stage": stage})
+        save_tensors(self._stage_path(stage), weights, {"stage": stage, "identity": self.digest()})
 
     def stages(self) -> list[int]:
         """The stages whose weights were kept."""
@@ -152,22 +187,47 @@ class Run:
         return self._stage_path(stage)
 
     def weights(self, stage: int | None = None) -> dict[str, Tensor]:
-        return load_tensors(self.weights_path(stage))[0]
+        """The final weights or those at a stage's end; refused if the file is not what was written."""
+        from internalize.runs.checkpoint import Damaged, load_tensors
+
+        try:
+            return load_tensors(self.weights_path(stage))[0]
+        except Damaged as error:
+            raise BadInput("run", str(error)) from None
 
     def save_model(self, weights: Mapping[str, Tensor], files: Mapping[str, str]) -> None:
+        """The weights come last: where they are, the folder is whole."""
+        from internalize.runs.checkpoint import save_tensors
+
         folder = self.path / "model"
         folder.mkdir(exist_ok=True)
         for name, text in files.items():
             write_atomically(folder / name, text.encode())
-        save_tensors(folder / "model.safetensors", weights, {})
+        save_tensors(folder / "model.safetensors", weights, {"identity": self.digest()})
 
     def _stage_path(self, stage: int) -> Path:
         return self.path / "stages" / f"{stage:04d}.safetensors"
 
+    # For its owner ---------------------------------------------------------------------------------------
+
+    def tidy(self) -> None:
+        """Remove what killed owners left half-written."""
+        remove_leftovers(self.path)
+
     def clear(self) -> None:
         """Forget everything but the lock, to start over."""
+        # The status goes first and for good: a folder that lost half its files must not say that it is done.
+        (self.path / "status.json").unlink(missing_ok=True)
+        sync_folder(self.path)
         for entry in self.path.iterdir():
-            if entry.is_dir():
+            if entry.is_dir() and not entry.is_symlink():
                 shutil.rmtree(entry)
-            elif entry.name not in (".lock", ".owner.json"):
+            elif entry.name not in (LOCK, OWNER):
                 entry.unlink()
+
+
+def _look_up(identity: Any, name: str) -> Any:
+    """The entry with the dotted name, None where there is none."""
+    for part in name.split("."):
+        identity = identity.get(part) if isinstance(identity, dict) else None
+    return identity

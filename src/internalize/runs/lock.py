@@ -1,4 +1,9 @@
-"""One owner for a run: a lock that the operating system drops when its owner dies."""
+"""One owner for a run: a lock that the operating system drops when its owner dies.
+
+The lock is `flock` on Linux and macOS and `LockFileEx` on Windows, by way of filelock. On a network file
+system it holds between machines only where the server passes locks on (NFS 4 does, some mounts of NFS 3 do
+not): do not let two machines train one run there.
+"""
 
 from __future__ import annotations
 
@@ -6,29 +11,51 @@ import json
 import os
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from internalize.errors import BadInput
+from internalize.errors import BadInput, require
+
+LOCK, OWNER = ".lock", ".owner.json"
+PATIENCE = 0.3
+"""Seconds to wait for the lock: longer than `is_owned` holds it when it looks."""
 
 
 @contextmanager
 def own(folder: Path) -> Iterator[None]:
     """Hold the run while the block runs; a second owner is refused with a line that names the first."""
-    lock = FileLock(folder / ".lock")
-    owner = folder / ".owner.json"
+    lock = FileLock(folder / LOCK)
+    owner = folder / OWNER
     try:
-        lock.acquire(timeout=0)
+        lock.acquire(timeout=PATIENCE, poll_interval=0.02)
     except Timeout:
         raise BadInput("run", f"{folder} is being trained by {_describe(owner)}") from None
+    except FileNotFoundError:
+        raise BadInput("run", f"{folder} has just been deleted") from None
     try:
-        owner.write_text(json.dumps({"host": socket.gethostname(), "process": os.getpid()}))
+        require((folder / LOCK).exists(), "run", f"{folder} has just been deleted")
+        with suppress(OSError):  # only a hint for people: a full disk must not keep the owner out
+            owner.write_text(json.dumps({"host": socket.gethostname(), "process": os.getpid()}))
         yield
     finally:
-        owner.unlink(missing_ok=True)
+        with suppress(OSError):
+            owner.unlink(missing_ok=True)
         lock.release()
+
+
+def is_owned(folder: Path) -> bool:
+    """Whether somebody is training this run now. A killed owner leaves his card, but not the lock."""
+    if not (folder / OWNER).exists():
+        return False
+    lock = FileLock(folder / LOCK)
+    try:
+        lock.acquire(timeout=0)
+    except (Timeout, OSError):
+        return True
+    lock.release()
+    return False
 
 
 def _describe(owner: Path) -> str:

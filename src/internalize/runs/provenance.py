@@ -9,9 +9,10 @@ import sys
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
+if TYPE_CHECKING:
+    import torch
 
 
 def package_version() -> str:
@@ -24,18 +25,31 @@ def package_version() -> str:
 def provenance(device: torch.device) -> dict[str, Any]:
     """What a reader needs to judge or repeat a run."""
     return {
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "internalize": package_version(),
+        "created": now(),
         "revision": _revision(),
         "python": platform.python_version(),
-        "torch": torch.__version__,
         "system": platform.platform(),
-        "processor": _processor(),
         "cores": os.cpu_count(),
+        "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]) if sys.argv else "",
+        **circumstances(device),
+    }
+
+
+def circumstances(device: torch.device) -> dict[str, Any]:
+    """All but the run's identity on which the last bits of a result depend."""
+    import torch
+
+    return {
+        "internalize": package_version(),
+        "torch": torch.__version__,
+        "processor": _processor(),
         "device": str(device),
         "threads": torch.get_num_threads(),
-        "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]) if sys.argv else "",
     }
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def _revision() -> str | None:

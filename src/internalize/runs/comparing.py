@@ -1,0 +1,159 @@
+"""Runs or groups of runs side by side, paired by seed where there are several."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from internalize.configs.codec import changed_fields
+from internalize.errors import BadInput, require
+from internalize.runs.finding import run_folders
+from internalize.runs.folder import Run
+from internalize.statistics import wilson
+from internalize.statistics.pairs import mcnemar, paired_difference
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs under one name; by seed, finished ones only."""
+
+    name: str
+    runs: dict[int, Run]
+    unfinished: int
+
+    def values(self, metric: str) -> dict[int, float]:
+        found = {}
+        for seed, run in self.runs.items():
+            summary = run.summary()
+            known = ", ".join(name for name, v in summary.items() if isinstance(v, int | float))
+            require(metric in summary, "metric", f"{run.path} has no {metric}; known: {known}")
+            value = summary[metric]
+            require(isinstance(value, int | float), "metric", f"{metric} is not a number; known: {known}")
+            found[seed] = float(value)
+        return found
+
+
+def compare(names: Sequence[str], metric: str) -> dict[str, Any]:
+    """Every group by itself, and each against the first."""
+    groups = [find_group(name) for name in names]
+    values = [group.values(metric) for group in groups]
+    return {
+        "metric": metric,
+        "groups": [_alone(group, metric, found) for group, found in zip(groups, values, strict=True)],
+        "differences": [
+            _against(groups[0], group, values[0], found)
+            for group, found in zip(groups[1:], values[1:], strict=True)
+        ],
+    }
+
+
+def find_group(name: str) -> Group:
+    """The runs that a folder, a hash, a folder of runs or a pattern names."""
+    path = Path(name)
+    if any(letter in name for letter in "*?["):
+        folders = [found for found in sorted(path.parent.glob(path.name)) if (found / "config.json").is_file()]
+        require(bool(folders), "runs", f"no run matches {name}")
+    elif path.is_dir() and not (path / "config.json").is_file():
+        folders = [Path(folder) for folder, _ in run_folders(path)]
+        require(bool(folders), "runs", f"there are no runs in {name}")
+    else:
+        folders = [Run.open(name, "runs").path]
+    runs: dict[int, Run] = {}
+    unfinished = 0
+    for folder in folders:
+        run = Run.open(folder, "runs")
+        if not run.is_done:
+            unfinished += 1
+            continue
+        seed = int(run.identity().config.get("seed", 0))
+        if seed in runs:
+            fields = _different_fields(runs[seed], run)
+            raise BadInput(
+                "runs", f"{name} has two runs of seed {seed} that differ in {fields}: name them apart"
+            )
+        runs[seed] = run
+    require(bool(runs), "runs", f"{name} has no finished run")
+    return Group(name, runs, unfinished)
+
+
+def _different_fields(one: Run, other: Run) -> str:
+    changed = changed_fields(one.identity().to_json(), other.identity().to_json())
+    return ", ".join(name.removeprefix("config.") for name in changed) or "nothing"
+
+
+def _alone(group: Group, metric: str, values: dict[int, float]) -> dict[str, Any]:
+    """The metric's mean with its interval, and the share of successes with Wilson's."""
+    successes = [bool(run.summary().get("succeeded")) for run in group.runs.values()]
+    rate = wilson(sum(successes), len(successes))
+    return {
+        "name": group.name,
+        "runs": len(group.runs),
+        "unfinished": group.unfinished,
+        "mean": fmean(values.values()),
+        "mean_interval": _interval(group, metric, list(values.values())),
+        "succeeded": sum(successes),
+        "success_interval": [rate.low, rate.high],
+    }
+
+
+def _interval(group: Group, metric: str, values: list[float]) -> list[float] | None:
+    """Student's over several runs; for one run, that of its measurement, where it has one."""
+    if len(values) == 1:
+        (run,) = group.runs.values()
+        found: list[float] | None = run.summary().get(metric.replace("_accuracy", "_interval"))
+        return found if metric.endswith("_accuracy") else None
+    spread = paired_difference([0.0] * len(values), values).interval
+    return None if spread is None else [spread.low, spread.high]
+
+
+def _against(first: Group, other: Group, before: dict[int, float], after: dict[int, float]) -> dict[str, Any]:
+    """Over the seeds that both have; what else differs between the two configs is named."""
+    seeds = sorted(before.keys() & after.keys())
+    if len(before) == len(after) == 1:  # two single runs are one pair, whatever their seeds
+        pairs = [(next(iter(before)), next(iter(after)))]
+    else:
+        pairs = [(seed, seed) for seed in seeds]
+    changed = _different_fields(next(iter(first.runs.values())), next(iter(other.runs.values())))
+    result: dict[str, Any] = {"first": first.name, "second": other.name, "fields": changed, "pairs": len(pairs)}
+    if not pairs:
+        return result
+    found = paired_difference([before[a] for a, _ in pairs], [after[b] for _, b in pairs])
+    won = [
+        [bool(group.runs[pair[i]].summary().get("succeeded")) for pair in pairs]
+        for i, group in enumerate((first, other))
+    ]
+    return {
+        **result,
+        "difference": found.mean,
+        "interval": None if found.interval is None else [found.interval.low, found.interval.high],
+        "mcnemar_p": mcnemar(*won),
+    }
+
+
+def comparison_text(result: dict[str, Any]) -> str:
+    """What `compare` found, for people."""
+    lines = [f"{result['metric']}"]
+    for group in result["groups"]:
+        low, high = group["success_interval"]
+        mean = group["mean_interval"]
+        spread = f" [{mean[0]:.4g}, {mean[1]:.4g}]" if mean else ""
+        left_out = f", {group['unfinished']} unfinished left out" if group["unfinished"] else ""
+        lines.append(
+            f"  {group['name']}: mean {group['mean']:.4g}{spread} over {group['runs']} run(s); succeeded "
+            f"{group['succeeded']} of {group['runs']} [{100 * low:.0f} %, {100 * high:.0f} %]{left_out}"
+        )
+    for pair in result["differences"]:
+        lines += ["", f"{pair['second']} against {pair['first']}", f"  differ in: {pair['fields']}"]
+        if not pair["pairs"]:
+            lines.append("  no seed in common: nothing to pair")
+            continue
+        interval = pair["interval"]
+        spread = (
+            f"95 % interval [{interval[0]:+.4g}, {interval[1]:+.4g}]" if interval else "one pair: no interval"
+        )
+        lines.append(f"  difference {pair['difference']:+.4g} over {pair['pairs']} pair(s), {spread}")
+        lines.append(f"  successes: McNemar's exact test p = {pair['mcnemar_p']:.3g}")
+    return "\n".join(lines)

@@ -1,0 +1,166 @@
+"""`internalize doctor`: what is here, and what is wrong with it."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import platform
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+
+from internalize.errors import BadInput
+from internalize.runs.atomic import write_atomically
+from internalize.runs.finding import RUNS
+from internalize.runs.lock import is_owned, own
+from internalize.runs.provenance import package_version
+from internalize.runs.store import Store
+
+NEEDED = ("torch", "numpy", "numba", "scipy", "safetensors", "tyro", "rich", "filelock", "matplotlib", "yaml")
+EXTRAS = {
+    "huggingface": "transformers",
+    "tensorboard": "tensorboard",
+    "wandb": "wandb",
+    "mlflow": "mlflow",
+    "parquet": "pyarrow",
+    "ray": "ray",
+}
+"""Extra of the package → the module it brings."""
+LITTLE_DISK = 2**30
+"""Bytes below which a long run may well fill the disk."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something looked at."""
+
+    name: str
+    value: str
+    problem: str | None = None
+    """What is wrong, and what to do; None if all is well."""
+
+
+@dataclass(frozen=True)
+class DoctorArguments:
+    """Look at versions, devices, threads, folder, disk and extras, and say what is wrong."""
+
+    out: Path = RUNS
+    """Folder that holds, or shall hold, the run folders."""
+    json: bool = False
+    """Print one JSON object."""
+
+
+def doctor_command(arguments: DoctorArguments) -> int:
+    findings = examine(arguments.out)
+    problems = [finding for finding in findings if finding.problem is not None]
+    if arguments.json:
+        print(json.dumps({"findings": [asdict(f) for f in findings], "healthy": not problems}))
+        return 1 if problems else 0
+    width = max(len(finding.name) for finding in findings)
+    for finding in findings:
+        print(f"{'✗' if finding.problem else '✓'} {finding.name:<{width}}  {finding.value}")
+    for finding in problems:
+        print(f"wrong: {finding.name}: {finding.problem}")
+    return 1 if problems else 0
+
+
+def examine(out: Path) -> list[Finding]:
+    """All findings; a check that breaks is a finding, too."""
+    findings = [_python(), Finding("internalize", package_version())]
+    findings += [_library(name) for name in NEEDED]
+    checks: list[tuple[str, Callable[[], Finding]]] = [
+        ("devices", _devices),
+        ("threads", _threads),
+        ("folder", lambda: _folder(out)),
+        ("disk", lambda: _disk(out)),
+        ("runs", lambda: _runs(out)),
+    ]
+    for name, check in checks:
+        try:
+            findings.append(check())
+        except Exception as error:  # whatever is broken here is what the user wants to know
+            findings.append(Finding(name, "unknown", f"{type(error).__name__}: {error}"))
+    return findings + [_extra(extra, module) for extra, module in EXTRAS.items()]
+
+
+def _python() -> Finding:
+    good = sys.version_info >= (3, 11)
+    return Finding("python", platform.python_version(), None if good else "needs 3.11 or newer")
+
+
+def _library(name: str) -> Finding:
+    try:
+        module = importlib.import_module(name)
+    except Exception as error:
+        return Finding(name, "broken", f"cannot be imported ({error}): pip install --force-reinstall {name}")
+    return Finding(name, str(getattr(module, "__version__", "there")))
+
+
+def _devices() -> Finding:
+    import torch
+
+    names = ["cpu"]
+    if torch.cuda.is_available():
+        names += [f"cuda ({torch.cuda.get_device_name(i)})" for i in range(torch.cuda.device_count())]
+    if torch.backends.mps.is_available():
+        names.append("mps")
+    return Finding("devices", ", ".join(names))
+
+
+def _threads() -> Finding:
+    cores = os.cpu_count() or 1
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else cores
+    asked = os.environ.get("OMP_NUM_THREADS")
+    problem = None
+    if asked is not None and not (asked.isdigit() and int(asked) >= 1):
+        problem = f"OMP_NUM_THREADS is {asked!r}, which is no number of threads: unset it"
+    return Finding(
+        "threads", f"{usable} of {cores} cores usable, OMP_NUM_THREADS {asked or 'not set'}", problem
+    )
+
+
+def _folder(out: Path) -> Finding:
+    """Write, move and lock a file where runs go, as training will."""
+    place = next(folder for folder in (out, *out.resolve().parents) if folder.is_dir())
+    try:
+        with tempfile.TemporaryDirectory(prefix=".doctor-", dir=place) as name:
+            write_atomically(Path(name) / "file", b"x")
+            with own(Path(name)):
+                pass
+    except (OSError, BadInput, NotImplementedError) as error:
+        return Finding("folder", str(out), f"cannot write or lock files in {place}: {error}")
+    return Finding(
+        "folder", f"{out}{'' if place == out else ' (not there yet)'}, files can be written and locked"
+    )
+
+
+def _disk(out: Path) -> Finding:
+    place = next(folder for folder in (out, *out.resolve().parents) if folder.is_dir())
+    free = shutil.disk_usage(place).free
+    problem = None if free >= LITTLE_DISK else "less than 1 GB: make room, or choose another folder with --out"
+    return Finding("disk", f"{free / 2**30:.1f} GB free", problem)
+
+
+def _runs(out: Path) -> Finding:
+    if not out.is_dir():
+        return Finding("runs", "none yet")
+    entries = Store(out).entries()
+    damaged = [entry for entry in entries if entry.state == "damaged"]
+    waiting = [entry for entry in entries if entry.state == "interrupted" and not is_owned(out / entry.path)]
+    problem = f"{len(damaged)} cannot be read, such as {damaged[0].message}" if damaged else None
+    return Finding("runs", f"{len(entries)} in {out}, {len(waiting)} interrupted", problem)
+
+
+def _extra(extra: str, module: str) -> Finding:
+    if find_spec(module) is None:
+        return Finding(f"extra {extra}", f"not installed (pip install 'internalize[{extra}]')")
+    try:
+        return Finding(f"extra {extra}", version(module))
+    except PackageNotFoundError:
+        return Finding(f"extra {extra}", "installed")

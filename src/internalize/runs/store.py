@@ -1,0 +1,209 @@
+"""The index over runs: an SQLite file beside them that can be deleted and rebuilt at will.
+
+The folders are the truth. The index only saves opening ten thousand of them: a refresh looks at every
+folder's two small files from outside (inode, size, time of change) and reads those that have changed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from internalize.errors import BadInput, require
+from internalize.runs.finding import run_folders
+from internalize.runs.folder import Run
+from internalize.runs.lock import is_owned
+
+INDEX = ".index.sqlite"
+SCHEMA = 1
+"""Goes up when the table changes; an index of another schema is made anew."""
+BUSY_SECONDS = 30.0
+"""How long a writer waits for another one."""
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What the index knows of a run: its fields are the columns of the table."""
+
+    path: str
+    """Where the run folder is, below the store's folder."""
+    stamp: str
+    """Changes when the folder's config or status does."""
+    hash: str
+    kind: str
+    task: str | None
+    method: str | None
+    horizon: int | None
+    seed: int | None
+    state: str
+    """new, running, interrupted, failed, done, or damaged: not readable as a run."""
+    accuracy: float | None
+    """Final-state accuracy in distribution, of finished runs."""
+    ood_accuracy: float | None
+    seconds: float | None
+    created: str | None
+    message: str | None
+    """Why it failed or cannot be read."""
+    config_text: str
+    summary_text: str
+
+    @property
+    def config(self) -> dict[str, Any]:
+        return dict(json.loads(self.config_text))
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """The results; empty unless the run is done."""
+        return dict(json.loads(self.summary_text))
+
+
+COLUMNS = tuple(Entry.__annotations__)
+
+
+@dataclass(frozen=True)
+class Filter:
+    """Which runs; None: all."""
+
+    task: str | None = None
+    method: str | None = None
+    state: str | None = None
+    min_accuracy: float | None = None
+
+    def sql(self) -> tuple[str, list[Any]]:
+        """A condition and its values for what the index knows for sure."""
+        wanted = {"task = ?": self.task, "method = ?": self.method, "accuracy >= ?": self.min_accuracy}
+        given = {test: value for test, value in wanted.items() if value is not None}
+        return " AND ".join(given) or "1", list(given.values())
+
+
+class Store:
+    """The runs below a folder."""
+
+    def __init__(self, out: Path) -> None:
+        require(out.is_dir(), "out", f"there is no folder {out}")
+        self.out = out
+
+    def entries(self, wanted: Filter | None = None) -> list[Entry]:
+        """All runs that pass the filter, by path, as their folders are now."""
+        wanted = wanted or Filter()
+        condition, values = wanted.sql()
+        query = f"SELECT {', '.join(COLUMNS)} FROM runs WHERE {condition} ORDER BY path"
+
+        def read(index: sqlite3.Connection) -> list[Entry]:
+            _refresh(index, self.out)
+            return [self._as_it_is(Entry(*row)) for row in index.execute(query, values)]
+
+        return [entry for entry in self._with_index(read) if wanted.state in (None, entry.state)]
+
+    def rebuild(self) -> int:
+        """Forget the index and read every folder again; the number of runs."""
+
+        def read(index: sqlite3.Connection) -> int:
+            _refresh(index, self.out)
+            return int(index.execute("SELECT count(*) FROM runs").fetchone()[0])
+
+        self._delete()
+        return self._with_index(read)
+
+    def _as_it_is(self, entry: Entry) -> Entry:
+        """A run that was killed says that it is running, but nobody owns it."""
+        if entry.state == "running" and not is_owned(self.out / entry.path):
+            return Entry(**{**vars(entry), "state": "interrupted"})
+        return entry
+
+    def _with_index(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
+        """A damaged index is made anew; where none can be written, one in memory does for this once."""
+        places = [str(self.out / INDEX), str(self.out / INDEX), ":memory:"]
+        while True:
+            try:
+                with closing(_connect(places.pop(0))) as index:
+                    return work(index)
+            except sqlite3.OperationalError:  # a read-only folder, or a writer that never ends
+                if not places:
+                    raise
+                places = places[-1:]
+            except sqlite3.DatabaseError:
+                if not places:
+                    raise
+                self._delete()
+
+    def _delete(self) -> None:
+        for ending in ("", "-wal", "-shm"):
+            with suppress(OSError):
+                (self.out / f"{INDEX}{ending}").unlink(missing_ok=True)
+
+
+def _connect(place: str) -> sqlite3.Connection:
+    index = sqlite3.connect(place, timeout=BUSY_SECONDS)
+    try:
+        index.execute("PRAGMA journal_mode = WAL")
+        index.execute("PRAGMA synchronous = OFF")  # it can always be made again
+        if index.execute("PRAGMA user_version").fetchone()[0] != SCHEMA:
+            with index:
+                index.execute("BEGIN IMMEDIATE")
+                index.execute("DROP TABLE IF EXISTS runs")
+                rest = ", ".join(COLUMNS[1:])
+                index.execute(f"CREATE TABLE runs (path TEXT PRIMARY KEY, {rest}) WITHOUT ROWID")
+                index.execute(f"PRAGMA user_version = {SCHEMA}")
+    except BaseException:
+        index.close()
+        raise
+    return index
+
+
+def _refresh(index: sqlite3.Connection, out: Path) -> None:
+    """Read the folders that are new or changed, forget those that are gone."""
+    known = dict(index.execute("SELECT path, stamp FROM runs"))
+    skip = len(str(out)) + 1
+    there = {folder[skip:]: _stamp(folder, config) for folder, config in run_folders(out)}
+    changed = [_read(out, path, stamp) for path, stamp in there.items() if known.get(path) != stamp]
+    gone = [(path,) for path in known if path not in there]
+    if not changed and not gone:
+        return
+    places = ", ".join("?" * len(COLUMNS))
+    with index:
+        index.executemany(f"INSERT OR REPLACE INTO runs VALUES ({places})", changed)
+        index.executemany("DELETE FROM runs WHERE path = ?", gone)
+
+
+def _stamp(folder: str, config: os.stat_result) -> str:
+    """Every atomic write makes a new inode, so that even two changes within one tick of the clock show."""
+    files = [config]
+    with suppress(OSError):
+        files.append(os.stat(f"{folder}/status.json"))  # noqa: PTH116
+    return " ".join(f"{file.st_ino}.{file.st_size}.{file.st_mtime_ns}" for file in files)
+
+
+def _read(out: Path, path: str, stamp: str) -> tuple[Any, ...]:
+    """The row of one folder, whatever is wrong with it."""
+    try:
+        run = Run.open(out / path)
+        identity, status = run.identity(), run.status()
+        created = run.provenance().get("created")
+    except (BadInput, KeyError) as error:
+        unknown = (None,) * 4
+        return (path, stamp, "", "", *unknown, "damaged", *unknown, str(error), "{}", "{}")
+    config, summary = dict(identity.config), dict(status.get("summary", {}))
+    return (
+        path,
+        stamp,
+        identity.digest(),
+        identity.kind,
+        *(config.get(name) for name in ("task", "method", "horizon", "seed")),
+        status["state"],
+        summary.get("id_accuracy"),
+        summary.get("ood_accuracy"),
+        status.get("seconds"),
+        created,
+        status.get("message"),
+        json.dumps(config),
+        json.dumps(summary),
+    )

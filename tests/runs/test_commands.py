@@ -1,0 +1,215 @@
+"""`internalize runs …` and `internalize doctor` as their users call them."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from internalize import Run
+from internalize.benchmarks.store import make_runs
+from internalize.cli import main
+from internalize.display.curves import text_plot
+from internalize.runs import doctor
+from internalize.runs.atomic import write_json
+from internalize.runs.identity import Identity
+from internalize.runs.lock import own
+
+Output = pytest.CaptureFixture[str]
+
+
+def done_run(out: Path, method: str, seed: int, accuracy: float) -> Path:
+    identity = Identity("chain", {"task": "C7", "method": method, "seed": seed, "model": {"depth": 2}}, {})
+    folder = out / identity.folder_name(f"C7-{method}-s{seed}")
+    folder.mkdir(parents=True)
+    write_json(folder / "provenance.json", {"identity": identity.to_json()})
+    write_json(folder / "config.json", identity.to_json())
+    summary = {
+        "id_accuracy": accuracy,
+        "id_interval": [accuracy - 0.01, accuracy + 0.01],
+        "succeeded": accuracy > 0.95,
+    }
+    write_json(folder / "status.json", {"state": "done", "summary": summary, "seconds": 3})
+    return folder
+
+
+def test_listing_filters_and_counts(tmp_path: Path, capsys: Output) -> None:
+    make_runs(tmp_path, 50)
+    assert main(["runs", "--out", str(tmp_path), "--task", "S3", "--status", "done"]) == 0
+    heading, *lines, count = capsys.readouterr().out.splitlines()
+    assert heading.split()[:3] == ["run", "task", "T"]
+    assert all(" S3 " in line and " done " in line for line in lines)
+    assert count == f"{len(lines)} runs in {tmp_path}"
+    assert main(["runs", "--out", str(tmp_path), "--min-accuracy", "0.9", "--json", "--rebuild"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert 0 < len(found) < 10
+    assert min(entry["summary"]["id_accuracy"] for entry in found) >= 0.9
+    assert main(["runs", "--out", str(tmp_path), "--min-accuracy", "90"]) == 2
+    assert main(["runs", "--out", str(tmp_path), "--status", "finished"]) == 2
+    assert "--status" in capsys.readouterr().err
+
+
+def test_listing_needs_no_torch(tmp_path: Path) -> None:
+    """Torch takes seconds to import; a listing has to be there within one."""
+    make_runs(tmp_path, 3)
+    code = "import sys; from internalize.cli import main; main(sys.argv[1:]); sys.exit('torch' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code, "runs", "--out", str(tmp_path)], check=True, env=os.environ)
+
+
+def test_a_run_is_shown_with_its_curves(internalized: Run, capsys: Output) -> None:
+    assert main(["runs", "show", str(internalized.path)]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith(f"{internalized.path.name}\ndone, ")
+    for part in ("horizon                   4\n", "● loss", "id_accuracy", "▲ ood_accuracy"):
+        assert part in text
+    assert main(["runs", "show", str(internalized.path), "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["metrics"] == list(internalized.metrics())
+    assert shown["identity"]["config"]["horizon"] == 4
+
+
+def test_a_plot_puts_points_where_they_are() -> None:
+    plot = text_plot({"up": [(0, 0.0), (50, 0.5), (100, 1.0)], "flat": [(100, 0.0)]}, width=21, height=5)
+    assert plot.splitlines() == [
+        "1 │                    ●",
+        "  │",
+        "  │          ●",
+        "  │",
+        "0 │●                   ○",
+        "  └" + "─" * 21,
+        "   0                 100",
+        "● up   ○ flat",
+    ]
+    assert text_plot({"none": []}) == ""
+    assert "●" in text_plot({"one": [(3, 0.25)]})
+
+
+def test_groups_are_compared_by_seed(tmp_path: Path, capsys: Output) -> None:
+    """Four seeds in common; the fifth of one group has no partner and must not count."""
+    for seed, (left, right) in enumerate([(0.99, 0.5), (0.97, 0.6), (0.96, 0.4), (0.98, 0.7)]):
+        done_run(tmp_path / "left", "left", seed, left)
+        done_run(tmp_path / "right", "right", seed, right)
+    done_run(tmp_path / "left", "left", 9, 0.1)
+    write_json(done_run(tmp_path / "left", "left", 10, 0.1) / "status.json", {"state": "failed"})
+    assert main(["runs", "compare", str(tmp_path / "left"), f"{tmp_path}/right/C7-right-*", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    left, right = result["groups"]
+    assert (left["runs"], left["unfinished"], left["succeeded"]) == (5, 1, 4)
+    assert right["success_interval"] == pytest.approx([0.0, 0.4899], abs=1e-4)  # Wilson, 0 of 4
+    (pair,) = result["differences"]
+    assert pair["pairs"] == 4
+    assert pair["fields"] == "method"
+    # differences -.49 -.37 -.56 -.28: mean -.425, sd .1245, t(3) = 3.182
+    assert pair["difference"] == pytest.approx(-0.425)
+    assert pair["interval"] == pytest.approx([-0.6231, -0.2269], abs=1e-4)
+    assert pair["mcnemar_p"] == pytest.approx(2 * 0.5**4)
+    assert main(["runs", "compare", str(tmp_path / "left"), str(tmp_path / "right")]) == 0
+    assert "difference -0.425 over 4 pair(s), 95 % interval [-0.62" in capsys.readouterr().out
+
+
+def test_single_runs_are_compared_whatever_their_seeds(tmp_path: Path, capsys: Output) -> None:
+    one, two = done_run(tmp_path, "left", 0, 0.9), done_run(tmp_path, "left", 1, 0.8)
+    assert main(["runs", "compare", str(one), str(two)]) == 0
+    text = capsys.readouterr().out
+    assert "mean 0.9 [0.89, 0.91] over 1 run(s)" in text
+    assert "differ in: seed" in text
+    assert "difference -0.1 over 1 pair(s), one pair: no interval" in text
+    done_run(tmp_path, "cot", 1, 0.7)
+    for words, complaint in (
+        ([str(one)], "needs at least two"),
+        ([str(one), str(tmp_path)], "two runs of seed 1 that differ in method"),
+        ([str(one), str(tmp_path / "x*")], "no run matches"),
+        ([str(one), str(two), "--metric", "nonsense"], "has no nonsense; known: id_accuracy, succeeded"),
+    ):
+        assert main(["runs", "compare", *words]) == 2
+        assert complaint in capsys.readouterr().err
+
+
+def test_export_holds_every_run_and_field(tmp_path: Path, capsys: Output) -> None:
+    make_runs(tmp_path / "runs", 7)
+    done_run(tmp_path / "runs", "left", 3, 0.5)
+    file = tmp_path / "all.csv"
+    assert main(["runs", "export", "--out", str(tmp_path / "runs"), "--csv", str(file)]) == 0
+    rows = list(csv.DictReader(file.read_text().splitlines()))
+    assert len(rows) == 8
+    extra = next(row for row in rows if row["path"].startswith("C7-left-s3"))
+    assert (extra["config.model.depth"], extra["summary.id_accuracy"]) == ("2", "0.5")
+    assert main(["runs", "export", "--out", str(tmp_path / "runs")]) == 2
+    assert main(["runs", "export", "--out", str(tmp_path / "runs"), "--csv", "/nowhere/at/all.csv"]) == 2
+    assert "cannot write /nowhere/at/all.csv" in capsys.readouterr().err
+
+
+def test_export_to_parquet(tmp_path: Path, capsys: Output) -> None:
+    make_runs(tmp_path / "runs", 7)
+    words = ["runs", "export", "--out", str(tmp_path / "runs"), "--parquet", str(tmp_path / "all.parquet")]
+    try:
+        from pyarrow import parquet
+    except ImportError:
+        assert main(words) == 2
+        assert "pip install 'internalize[parquet]'" in capsys.readouterr().err
+        return
+    assert main(words) == 0
+    table = parquet.read_table(tmp_path / "all.parquet").to_pydict()
+    assert sorted(table["config.seed"]) == list(range(7))
+    assert set(table["config.task"]) == {"C2", "C3", "C5", "C7", "S3"}
+
+
+def test_prune_says_first_and_spares_the_living(tmp_path: Path, capsys: Output) -> None:
+    make_runs(tmp_path, 21)
+    failed = {p for p in tmp_path.iterdir() if json.loads((p / "status.json").read_text())["state"] == "failed"}
+    spared = min(failed)
+    assert len(failed) > 1
+    assert main(["runs", "prune", "--out", str(tmp_path)]) == 0
+    said = capsys.readouterr().out
+    assert all(str(folder) in said for folder in failed)
+    assert "add --yes" in said
+    assert all(folder.exists() for folder in failed)
+    with own(spared):
+        assert main(["runs", "prune", "--out", str(tmp_path), "--yes"]) == 0
+    assert f"deleted {len(failed) - 1} of {len(failed)}" in capsys.readouterr().out
+    assert {folder for folder in failed if folder.exists()} == {spared}
+    assert len([path for path in tmp_path.iterdir() if path.is_dir()]) == 21 - len(failed) + 1
+
+
+def test_prune_can_take_checkpoints_of_finished_runs_only(tmp_path: Path) -> None:
+    make_runs(tmp_path, 7)
+    for folder in tmp_path.iterdir():
+        (folder / "checkpoints").mkdir()
+        (folder / "checkpoints" / "000000000001.safetensors").write_bytes(b"x" * 100)
+    assert main(["runs", "prune", "--out", str(tmp_path), "--what", "checkpoints", "--yes"]) == 0
+    for folder in tmp_path.iterdir():
+        if folder.is_dir():
+            assert (folder / "checkpoints").exists() != Run.open(folder).is_done
+
+
+def test_doctor_finds_what_is_wrong(tmp_path: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert main(["doctor", "--out", str(tmp_path), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    names = {finding["name"] for finding in found["findings"]}
+    assert found["healthy"] is True
+    assert names >= {"python", "torch", "devices", "threads", "folder", "disk", "extra wandb", "runs"}
+    assert not list(tmp_path.glob(".doctor*"))
+
+    make_runs(tmp_path, 1)
+    (folder,) = (path for path in tmp_path.iterdir() if path.is_dir())
+    (folder / "config.json").write_text("[]")
+    monkeypatch.setattr(doctor, "LITTLE_DISK", 2**80)
+    monkeypatch.setenv("OMP_NUM_THREADS", "many")
+    monkeypatch.setitem(sys.modules, "numba", None)
+    assert main(["doctor", "--out", str(tmp_path)]) == 1
+    wrong = [line for line in capsys.readouterr().out.splitlines() if line.startswith("wrong: ")]
+    assert [line.split(":")[1].strip() for line in wrong] == ["numba", "threads", "disk", "runs"]
+
+
+def test_doctor_sees_a_folder_it_cannot_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(doctor, "write_atomically", refused)
+    finding = next(finding for finding in doctor.examine(tmp_path) if finding.name == "folder")
+    assert "Permission denied" in str(finding.problem)
