@@ -13,7 +13,10 @@ from internalize.configs.named import Copies, Source
 from internalize.errors import BadInput
 from internalize.experiments.protocol import Experiment
 
-KINDS = {"chain": "internalize.experiments.chain.config:ChainConfig"}
+KINDS = {
+    "chain": "internalize.experiments.chain.config:ChainConfig",
+    "parity": "internalize.experiments.parity.config:ParityConfig",
+}
 """kind → its config class. A new kind is one more line here."""
 
 

@@ -1,0 +1,94 @@
+"""One causal linear-attention layer on scalar tokens, with the parity activation (paper §4, appendix D).
+
+The layer has one matrix of weights, W ∈ R^{D×D}: what position i takes from position j. It is written here
+twice: in its full form, as attention over a token matrix, and in the simplified form that everything else uses.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def parity_activation(s: Tensor) -> Tensor:
+    """σ: 0 on even and 1 on odd integers, linear between; the distance to the nearest even integer."""
+    return (s - 2 * torch.round(s / 2)).abs()
+
+
+def left_slope(s: Tensor) -> Tensor:
+    """σ', at integers from the left: +1 on (m, m+1] for even m, -1 for odd m."""
+    return 1 - 2 * (torch.remainder(torch.ceil(s), 2) == 0).to(s.dtype)
+
+
+def target_of(s: Tensor, z: Tensor) -> Tensor:
+    """τ: the integer of parity z that is nearest to s; of two equally near ones the left, as σ' is from there.
+
+    On the piece of σ that holds s, σ(s) - z = ±(s - τ) with the sign of the slope. So the gradient of
+    ½(σ(s) - z)² is simply s - τ: every example is a linear regression towards an integer, which stays the same
+    for as long as s stays in (τ-1, τ+1].
+    """
+    end = torch.ceil(s)  # s lies on the piece (end - 1, end], which the left slope is of
+    return end - torch.remainder(end - z, 2)
+
+
+class ParityActivation(torch.autograd.Function):
+    """σ with the left derivative at integers. Autograd's own would differ there, where training begins."""
+
+    @staticmethod
+    def forward(ctx: Any, s: Tensor) -> Tensor:
+        ctx.save_for_backward(s)
+        return parity_activation(s)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
+        (s,) = ctx.saved_tensors
+        return gradients[0] * left_slope(s)
+
+
+def activate(s: Tensor) -> Tensor:
+    """σ, differentiable by autograd with the left derivative."""
+    activated: Tensor = ParityActivation.apply(s)  # type: ignore[no-untyped-call]
+    return activated
+
+
+def token_matrix(a: Tensor, positions: int) -> Tensor:
+    """X(a): (batch, n) contents to (batch, n, 1 + positions) tokens (a_i, e_i)."""
+    batch, n = a.shape
+    places = torch.eye(positions, dtype=a.dtype)[:n].expand(batch, n, positions)
+    return torch.cat([a[:, :, None], places], dim=2)
+
+
+def full_form(W: Tensor, a: Tensor) -> Tensor:
+    """f_W(a) as attention: σ of the content coordinate of (M ⊙ X W_QK Xᵀ) X.
+
+    W: (D, D); a: (batch, n) contents, n ≤ D; returns (batch, n). W_QK ignores the content coordinate, the value
+    matrix is the identity.
+    """
+    n, positions = a.shape[1], W.shape[0]
+    X = token_matrix(a, positions)
+    W_QK = torch.zeros(positions + 1, positions + 1, dtype=W.dtype)
+    W_QK[1:, 1:] = W
+    causal = torch.ones(n, n, dtype=W.dtype).tril()
+    H = (causal * (X @ W_QK @ X.transpose(1, 2))) @ X
+    return activate(H[:, :, 0])
+
+
+def simplified_form(W: Tensor, a: Tensor) -> Tensor:
+    """f_W(a)_i = σ(Σ_{j≤i} W_ij a_j): the same function of (batch, n) contents, without the tokens."""
+    n = a.shape[1]
+    return activate(a @ W[:n, :n].tril().T)
+
+
+def initial_weights(d: int, k: int, zero: bool = False) -> Tensor:
+    """W^(0): (d+k, d+k) float64 zeros, but for -1 at positions d+1 … d+k-1 on the diagonal.
+
+    Those entries let row d+l-1 begin as z_{l-1}, the prefix that stands at its own position. `zero` leaves them
+    out: then only the direct answer is guaranteed, not the chain.
+    """
+    W = torch.zeros(d + k, d + k, dtype=torch.float64)
+    if not zero:
+        inner = torch.arange(d, d + k - 1)
+        W[inner, inner] = -1.0
+    return W
