@@ -10,13 +10,14 @@ import torch
 from torch import Tensor
 
 from internalize.measure.cost import answer_flops
-from internalize.measure.generation import Decoder, PlainDecoder, generate
+from internalize.measure.generation import generate
 from internalize.measure.predictor import Prediction
 from internalize.models.gpt2 import GPT2
+from internalize.models.kernel import Kernel, make_decoder
 from internalize.sequences.rendering import Renderer
 
-CHUNK = 2_000
-"""Sequences generated at once: enough to keep the processor busy, few enough for a laptop's memory."""
+CACHE_BYTES = 256 * 2**20
+"""Sequences are generated so many at once that their cached keys and values fit in this."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,8 @@ class TransformerPredictor:
     budget: int | None = None
     """Tokens of an answer with EOS. Mixture models are asked by LEN_budget (None: the direct answer, LEN_2);
     others are made to write that many (None: as many as they want)."""
+    kernel: Kernel = "plain"
+    """Which code runs the model."""
 
     @property
     def answer_length(self) -> int | None:
@@ -48,21 +51,23 @@ class TransformerPredictor:
 
     def generate(self, symbols: Tensor) -> Tensor:
         """(batch, T) symbols to (batch, at most T+2) tokens."""
-        rows = [self._generate_chunk(chunk) for chunk in symbols.split(CHUNK)]
+        rows = [self._generate_chunk(chunk) for chunk in symbols.split(self._chunk())]
         longest = max(row.shape[1] for row in rows)
         eos = self.renderer.vocabulary.eos
         padded = [torch.nn.functional.pad(row, (0, longest - row.shape[1]), value=eos) for row in rows]
         return torch.cat(padded)
 
+    def _chunk(self) -> int:
+        config = self.model.config
+        a_sequence = 8 * config.depth * self.model.context * config.width
+        return max(1, min(2_000, CACHE_BYTES // a_sequence))
+
     def _generate_chunk(self, symbols: Tensor) -> Tensor:
         renderer = self.renderer
         prompt = renderer.prompt(symbols, self.answer_length)
         forced = self.budget - 1 if self.budget is not None and not renderer.length_hint else None
-        decoder = self._decoder(symbols.shape[0])
+        decoder = make_decoder(self.kernel, self.model, len(symbols))
         return generate(decoder, prompt, renderer.vocabulary.eos, renderer.generation_limit, forced)
-
-    def _decoder(self, batch: int) -> Decoder:
-        return PlainDecoder(self.model)
 
     def answer(self, inputs: Tensor) -> Prediction:
         answers = self.renderer.read(self.generate(inputs))

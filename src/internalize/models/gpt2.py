@@ -173,6 +173,8 @@ class GPT2(nn.Module):
         tokens: (batch, new) ids; with a cache they follow the positions in it.
         """
         seen = 0 if cache is None else cache[0].keys.shape[2]
+        if seen + tokens.shape[1] > self.context:
+            raise ValueError(f"reads at most {self.context} tokens, got {seen + tokens.shape[1]}")
         x = self.embed(tokens, seen)
         grown = []
         for i, block in enumerate(self.transformer.h):

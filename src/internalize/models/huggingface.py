@@ -99,7 +99,15 @@ def _tokenizer(tokens: Sequence[str], eos: int) -> dict[str, Any]:
 
 
 def load_weights(model: GPT2, weights: Mapping[str, Tensor], field: str) -> None:
-    """Copy weights into the model; names and shapes must match, a tied `lm_head.weight` may be there."""
+    """Copy weights into the model, which must fit it."""
+    model.load_state_dict(fitting_weights(model, weights, field))
+
+
+def fitting_weights(model: GPT2, weights: Mapping[str, Tensor], field: str) -> dict[str, Tensor]:
+    """The weights under the model's own names, refused where a name or a shape does not match.
+
+    A tied `lm_head.weight` may be there too. The model may be on the meta device: only its shapes are read.
+    """
     own = model.state_dict()
     given = {name: tensor for name, tensor in weights.items() if name != "lm_head.weight"}
     # folders saved from the bare GPT2Model lack the prefix
@@ -119,7 +127,7 @@ def load_weights(model: GPT2, weights: Mapping[str, Tensor], field: str) -> None
         )
     unknown = sorted(set(given) - set(own))
     require(not unknown, field, f"has weights that this model lacks: {', '.join(unknown[:3])}")
-    model.load_state_dict(given)
+    return given
 
 
 def read_weights(folder: Path, field: str) -> dict[str, Tensor]:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from internalize.models.gpt2 import GPT2
+
+Precision = Literal["fp32", "bf16"]
+"""bf16: matrix products in bfloat16; weights, optimizer, layer norm and softmax stay in fp32."""
 
 
 @dataclass
@@ -36,16 +40,23 @@ class Step(Protocol):
 class PlainStep:
     """The step by autograd: any device, any position encoding; every faster step is compared with it."""
 
-    def __init__(self, model: GPT2, gradient: Tensor) -> None:
+    def __init__(self, model: GPT2, gradient: Tensor, precision: Precision = "fp32") -> None:
         """gradient: the flat gradient that `flatten_parameters(model)` returned."""
         self.model = model
         self.gradient = gradient
+        self.precision = precision
 
     def __call__(self, tokens: Tensor, prompt: int) -> AnswerStats:
         self.gradient.zero_()
-        logits, _ = self.model(tokens[:, :-1], first=prompt - 1)
+        with self._products(tokens.device):
+            logits, _ = self.model(tokens[:, :-1], first=prompt - 1)
+        logits = logits.float()
         target = tokens[:, prompt:]
         loss = cross_entropy(logits.transpose(1, 2), target, reduction="none")
-        loss.mean().backward()  # type: ignore[no-untyped-call]
+        loss.mean().backward()
         correct = (logits.detach().argmax(-1) == target).to(torch.float32)
         return AnswerStats(loss.detach().mean(0), correct.mean(0))
+
+    def _products(self, device: torch.device) -> AbstractContextManager[object]:
+        """How matrix products are computed; not every device has autocast, so it is asked only when needed."""
+        return torch.autocast(device.type, torch.bfloat16) if self.precision == "bf16" else nullcontext()

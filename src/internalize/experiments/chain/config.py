@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
+
+import torch
 
 from internalize.configs.named import Copies, Source
 from internalize.curricula import ScheduleConfig, find_curriculum
 from internalize.errors import require
 from internalize.experiments.chain.starting_weights import find_weights
-from internalize.models.gpt2 import ModelConfig
+from internalize.models.gpt2 import GPT2, ModelConfig
+from internalize.models.huggingface import fitting_weights, read_weights
+from internalize.models.step import Precision
+from internalize.sequences.rendering import Renderer
+from internalize.sequences.vocabulary import vocabulary_of
 from internalize.tasks.inputs import parse_inputs
 from internalize.tasks.names import find_task
 
 if TYPE_CHECKING:
-    import torch
-
     from internalize.experiments.chain.experiment import ChainExperiment
 
 
@@ -31,13 +36,14 @@ class OptimizerConfig:
     weight_decay: float = 0.01
     """Decoupled weight decay, on every parameter."""
     reset: bool = True
-    """Forget the optimizer's state at every stage end."""
+    """Forget the optimizer's state at every stage end, as the paper does; no-reset keeps it."""
 
     def __post_init__(self) -> None:
-        require(self.lr > 0, "optimizer.lr", f"must be more than 0, got {self.lr}")
+        require(0 < self.lr < math.inf, "optimizer.lr", f"must be more than 0 and finite, got {self.lr}")
         good = all(0 <= beta < 1 for beta in self.betas)
         require(good, "optimizer.betas", f"must lie in [0, 1), got {self.betas}")
-        require(self.weight_decay >= 0, "optimizer.weight-decay", f"must be 0 or more, got {self.weight_decay}")
+        good = 0 <= self.weight_decay < math.inf
+        require(good, "optimizer.weight-decay", f"must be 0 or more and finite, got {self.weight_decay}")
 
 
 @dataclass(frozen=True)
@@ -98,6 +104,8 @@ class ChainConfig:
     """Iterations averaged into one row of metrics."""
     kernel: Literal["auto", "plain", "fast"] = "auto"
     """How a training step is computed; auto takes the faster one for this shape on this machine."""
+    precision: Precision = "fp32"
+    """bf16: matrix products in bfloat16; weights, optimizer, layer norm and softmax stay in fp32."""
 
     def __post_init__(self) -> None:
         require(self.horizon >= 1, "horizon", f"must be at least 1, got {self.horizon}")
@@ -120,6 +128,11 @@ class ChainConfig:
             f"must be at least the {curriculum.stages} stages of {self.method}, got {self.iterations}",
         )
         weights = None if self.init_from is None else find_weights(self.init_from, copies)
+        if weights is not None:
+            language = Renderer(vocabulary_of(task, self.horizon, curriculum.length_hint), self.horizon, 0)
+            with torch.device("meta"):
+                shapes = GPT2(self.model, language.vocabulary.size, language.context)
+            fitting_weights(shapes, read_weights(weights.path, "init-from"), "init-from")
         return [source for source in (task_source, curriculum_source, weights) if source is not None]
 
     @property

@@ -23,7 +23,7 @@ from internalize.models.adamw import AdamW
 from internalize.models.flat import flatten_parameters
 from internalize.models.gpt2 import GPT2
 from internalize.models.huggingface import folder_files, is_exportable, load_weights, read_weights
-from internalize.models.kernel import choose_kernel, make_step
+from internalize.models.kernel import Kernel, choose_kernel, default_kernel, make_step
 from internalize.sequences.rendering import Renderer
 from internalize.sequences.vocabulary import vocabulary_of
 from internalize.tasks.inputs import parse_inputs
@@ -74,12 +74,13 @@ class ChainExperiment:
         vocabulary, context = self.renderer.vocabulary.size, self.renderer.context
         return GPT2(self.config.model, vocabulary, context).to(self.device)
 
-    def _assemble(self, model: GPT2, progress: Progress, kernel: str) -> ChainState:
+    def _assemble(self, model: GPT2, progress: Progress, kernel: Kernel) -> ChainState:
         parameters, gradient = flatten_parameters(model)
         choice = self.config.optimizer
         optimizer = AdamW(parameters, gradient, choice.lr, choice.betas, choice.weight_decay)
         averages = AnswerAverages(self.config.horizon + 1, self.device)
-        return ChainState(model, optimizer, make_step(kernel, model, gradient), averages, progress, kernel)
+        step = make_step(kernel, self.config.precision, model, gradient)
+        return ChainState(model, optimizer, step, averages, progress, kernel)
 
     # A step ----------------------------------------------------------------------------------------------
 
@@ -162,10 +163,10 @@ class ChainExperiment:
         return Finish(summary_row(self, state, streams), state.weights(), files)
 
     def predictor(self, state: ChainState, budget: int | None) -> TransformerPredictor:
-        return TransformerPredictor(state.model, self.renderer, budget)
+        return TransformerPredictor(state.model, self.renderer, budget, state.kernel)
 
     def load_predictor(self, weights: Mapping[str, Tensor], budget: int | None) -> TransformerPredictor:
         """A predictor from saved weights, as of a stage's end."""
         model = self.new_model()
         load_weights(model, weights, "run")
-        return TransformerPredictor(model, self.renderer, budget)
+        return TransformerPredictor(model, self.renderer, budget, default_kernel(model))

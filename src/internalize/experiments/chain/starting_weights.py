@@ -18,10 +18,10 @@ def find_weights(text: str, copies: Copies, field: str = "init-from") -> Source:
         require(path.is_file(), field, f"{text} is neither a run nor a folder with a model.safetensors")
         return Source(text, path)
     folder, at, stage = text.rpartition("@")
-    if not at:
-        return Source(text, Run.open(text, field).weights_path())
-    require(stage.isdigit(), field, f"must end in a stage's number after @, got {text!r}")
+    good = not at or (stage.isascii() and stage.isdigit())
+    require(good, field, f"must end in a stage's number after @, got {text!r}")
     try:
-        return Source(text, Run.open(folder, field).weights_path(int(stage)))
+        run = Run.open(folder if at else text, field)
+        return Source(text, run.weights_path(int(stage) if at else None))
     except BadInput as error:
         raise BadInput(field, error.message) from None

@@ -12,6 +12,7 @@ from torch import Tensor
 from internalize.curricula import Progress, ScheduleConfig
 from internalize.models.adamw import AdamW
 from internalize.models.gpt2 import GPT2
+from internalize.models.kernel import Kernel
 from internalize.models.step import AnswerStats, Step
 
 
@@ -80,7 +81,7 @@ class ChainState:
         step: Step,
         averages: AnswerAverages,
         progress: Progress,
-        kernel: str,
+        kernel: Kernel,
     ) -> None:
         self.model = model
         self.optimizer = optimizer

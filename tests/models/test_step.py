@@ -1,0 +1,62 @@
+"""The plain step and the flat optimizer against what torch computes without them."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.nn.functional import cross_entropy
+
+from internalize.models.adamw import AdamW
+from internalize.models.flat import flatten_parameters
+from internalize.models.gpt2 import GPT2, ModelConfig
+from internalize.models.step import PlainStep
+
+
+def small_model(seed: int = 0) -> GPT2:
+    model = GPT2(ModelConfig(depth=2, width=16, heads=4), vocabulary=7, context=12)
+    model.initialise(torch.Generator().manual_seed(seed))
+    return model
+
+
+def test_plain_step_gives_mean_answer_loss_and_overwrites_gradient() -> None:
+    model = small_model()
+    _, gradient = flatten_parameters(model)
+    tokens = torch.randint(7, (5, 11), generator=torch.Generator().manual_seed(1))
+    step = PlainStep(model, gradient)
+    step(tokens, prompt=6)
+    once = gradient.clone()
+    stats = step(tokens, prompt=6)
+    assert torch.equal(once, gradient)
+
+    logits, _ = model(tokens[:, :-1])
+    answer = logits[:, 5:]
+    loss = cross_entropy(answer.flatten(0, 1), tokens[:, 6:].flatten())
+    expected = torch.autograd.grad(loss, list(model.parameters()))
+    torch.testing.assert_close(gradient, torch.cat([g.flatten() for g in expected]))
+    torch.testing.assert_close(stats.loss.mean(), loss.detach())
+    torch.testing.assert_close(stats.correct, (answer.argmax(-1) == tokens[:, 6:]).float().mean(0))
+    assert stats.loss.shape == stats.correct.shape == (5,)
+
+
+@pytest.mark.parametrize("weight_decay", [0.0, 0.01])
+def test_adamw_gives_torchs_numbers_also_when_loaded(weight_decay: float) -> None:
+    generator = torch.Generator().manual_seed(2)
+    parameters = torch.randn(1000, generator=generator)
+    gradient = torch.zeros(1000)
+    theirs = parameters.clone().requires_grad_()
+    optimizer = AdamW(parameters, gradient, 3e-3, (0.9, 0.95), weight_decay)
+    reference = torch.optim.AdamW([theirs], lr=3e-3, betas=(0.9, 0.95), weight_decay=weight_decay)
+    for step in range(20):
+        gradient.copy_(torch.randn(1000, generator=generator))
+        theirs.grad = gradient.clone()
+        optimizer.step()
+        reference.step()
+        if step == 10:  # a resumed optimizer goes on where the first one stopped
+            saved = {name: value.clone() for name, value in optimizer.tensors().items()}, optimizer.scalars()
+            optimizer = AdamW(parameters, gradient, 3e-3, (0.9, 0.95), weight_decay)
+            optimizer.load(*saved)
+    assert optimizer.scalars() == {"step": 20}
+    torch.testing.assert_close(parameters, theirs.detach(), rtol=1e-5, atol=1e-6)
+    optimizer.reset()
+    assert optimizer.scalars() == {"step": 0}
+    assert not optimizer.tensors()["exp_avg"].any()
