@@ -48,7 +48,7 @@ COMMANDS: dict[str, Command] = {
     "parity": Command("internalize.experiments.parity.commands", "ParityArguments", "parity_command",
                       "the paper's theorem at work: a hidden parity learned out loud, then internalized"),
     "parity diagram": Command("internalize.experiments.parity.diagram_commands", "DiagramArguments",
-                              "diagram_command", "how far the theorem's constants can be relaxed, over many seeds"),
+                              "diagram_command", "how far the theorem's constants can be relaxed"),
     "matrix": Command("internalize.analysis.inspection_commands", "MatrixArguments", "matrix_command",
                       "every saved stage at every answer budget: which can it still serve?"),
     "profile": Command("internalize.analysis.inspection_commands", "ProfileArguments", "profile_command",
@@ -63,6 +63,8 @@ COMMANDS: dict[str, Command] = {
                         "what went right or wrong in a run, and what to try"),
     "construct": Command("internalize.analysis.constructed", "ConstructArguments", "construct_command",
                          "a counter's transformer written by hand, certified, and beside a trained one"),
+    "bench": Command("internalize.benchmarks.commands", "BenchArguments", "bench_command",
+                     "this engine against Hugging Face's GPT-2 and AdamW, in one run"),
     "tasks": Command("internalize.tasks.commands", "TasksArguments", "tasks_command",
                      "list the tasks, or show one of them"),
 }  # fmt: skip

@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 
 from internalize.models.adamw import AdamW
-from internalize.models.fast import FastDecoder, FastStep, Precision, choose_kernel
+from internalize.models.fast import FastDecoder, FastStep, Precision
 from internalize.models.flat import flatten_parameters
 from internalize.models.gpt2 import GPT2, ModelConfig
+from internalize.models.kernel import choose_kernel
 from internalize.models.step import AnswerStats, PlainStep
 
 ODD_SHAPES = [  # config, vocabulary, batch, prompt, answer
@@ -191,8 +192,8 @@ def test_decoder_reads_the_weights_of_the_moment() -> None:
 
 def test_choice_of_kernel() -> None:
     config = ModelConfig(1, 16, 8)
-    assert choose_kernel(config, 5, 10, 8, "cuda") == "plain"
-    assert choose_kernel(config, 5, 10, 8, "cpu") in {"plain", "fast"}
+    assert choose_kernel(config, torch.device("cuda")) == "plain"
+    assert choose_kernel(config, torch.device("cpu")) == "fast"
 
 
 def test_models_are_imported_without_numba() -> None:

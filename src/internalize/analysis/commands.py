@@ -11,11 +11,12 @@ import tyro
 from rich.console import Console
 from rich.markup import escape
 
-from internalize.analysis.loading import LoadedChain, load_chain
+from internalize.analysis.opening import OpenChain, open_chain
 from internalize.display.terminal import results_table
 from internalize.errors import require
 from internalize.experiments.streams import Streams
 from internalize.measure.accuracy import Measurement, measure
+from internalize.measure.transformer import TransformerPredictor
 from internalize.tasks.inputs import parse_inputs
 
 Device = Literal["auto", "cpu", "cuda", "mps"]
@@ -44,10 +45,10 @@ class EvaluateArguments:
 
 def evaluate_command(arguments: EvaluateArguments) -> None:
     require(arguments.samples >= 1, "samples", f"must be at least 1, got {arguments.samples}")
-    loaded = load_chain(arguments.run, arguments.stage, arguments.budget, arguments.device)
-    config = loaded.experiment.config
+    chain = open_chain(arguments.run, arguments.device)
+    config = chain.experiment.config
     names = [arguments.inputs] if arguments.inputs else [config.inputs, config.ood_inputs]
-    found = [_measure(loaded, name, arguments.samples, arguments.seed) for name in names]
+    found = [_measure(chain, arguments, name) for name in names]
     if arguments.json:
         results = [_as_json(measurement) for measurement in found]
         print(json.dumps({**results[0], "distributions": results} if len(results) > 1 else results[0]))
@@ -64,14 +65,17 @@ def evaluate_command(arguments: EvaluateArguments) -> None:
         for m in found
     ]
     columns = ["inputs", "accuracy", "on the stage's target", "exact chain", "tokens", "FLOPs"]
-    Console(highlight=False).print(results_table(loaded.title, columns, rows))
+    Console(highlight=False).print(results_table(chain.title, columns, rows))
 
 
-def _measure(loaded: LoadedChain, name: str, samples: int, seed: int) -> Measurement:
-    experiment = loaded.experiment
+def _measure(chain: OpenChain, arguments: EvaluateArguments, name: str) -> Measurement:
+    experiment, budget = chain.experiment, arguments.budget
+    predictor = chain.predictor(arguments.stage, budget)
+    asked = budget if experiment.renderer.length_hint else None
+    shown = chain.own_shown(chain.stage_or_last(arguments.stage), asked)
     inputs = parse_inputs(name, experiment.task.symbols)
-    generator = Streams(seed, experiment.device)(f"evaluate command/{name}")
-    return measure(loaded.predictor, experiment.task, inputs, loaded.shown, samples, generator)
+    generator = Streams(arguments.seed, experiment.device)(f"evaluate command/{name}")
+    return measure(predictor, experiment.task, inputs, shown, arguments.samples, generator)
 
 
 def _as_json(measurement: Measurement) -> dict[str, object]:
@@ -117,8 +121,9 @@ class ShowArguments:
 
 def show_command(arguments: ShowArguments) -> None:
     require(arguments.examples >= 1, "examples", f"must be at least 1, got {arguments.examples}")
-    loaded = load_chain(arguments.run, arguments.stage, arguments.budget, arguments.device)
-    rows = examples(loaded, arguments.inputs, arguments.examples, arguments.seed)
+    chain = open_chain(arguments.run, arguments.device)
+    predictor = chain.predictor(arguments.stage, arguments.budget)
+    rows = examples(chain, predictor, arguments.inputs, arguments.examples, arguments.seed)
     if arguments.json:
         print(json.dumps(rows, ensure_ascii=False))
         return
@@ -132,7 +137,7 @@ def show_command(arguments: ShowArguments) -> None:
         ]
         for row in rows
     ]
-    table = results_table(loaded.title, ["prompt", "answer", "truth (all states)", ""], cells)
+    table = results_table(chain.title, ["prompt", "answer", "truth (all states)", ""], cells)
     for column in table.columns[:3]:
         column.justify = "left"
         column.overflow = "fold"
@@ -146,19 +151,16 @@ class Example(TypedDict):
     right: bool
 
 
-def examples(loaded: LoadedChain, inputs: str, count: int, seed: int) -> list[Example]:
+def examples(
+    chain: OpenChain, predictor: TransformerPredictor, inputs: str, count: int, seed: int
+) -> list[Example]:
     """Drawn inputs with the model's answer, the whole true chain, and whether the final state is right."""
-    experiment, renderer = loaded.experiment, loaded.experiment.renderer
-    distribution = parse_inputs(inputs, experiment.task.symbols)
-    symbols = distribution.sample(
-        (count, renderer.horizon), Streams(seed, experiment.device)(f"show command/{inputs}")
-    )
-    states = experiment.task.trace(symbols, renderer.initial_state)
-    generated = loaded.predictor.generate(symbols)
-    right = renderer.read(generated).final_state == states[:, -1]
-    length = loaded.predictor.answer_length
-    prompts = renderer.text(renderer.prompt(symbols, length))
-    truths = renderer.text(renderer.answer(states, tuple(range(1, renderer.horizon + 1))))
+    renderer = chain.experiment.renderer
+    drawn = chain.draw(parse_inputs(inputs, chain.experiment.task.symbols), count, seed, "show command")
+    generated = predictor.generate(drawn.symbols)
+    right = renderer.read(generated).final_state == drawn.states[:, -1]
+    prompts = renderer.text(renderer.prompt(drawn.symbols, predictor.answer_length))
+    truths = renderer.text(renderer.answer(drawn.states, tuple(range(1, renderer.horizon + 1))))
     answers = renderer.text(generated)
     return [
         {"prompt": p, "answer": a, "truth": t.removesuffix(" EOS"), "right": bool(r)}

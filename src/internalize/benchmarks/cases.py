@@ -1,14 +1,12 @@
-"""What is timed: the issue's four configurations, the stages, and batches of counters C_n."""
+"""What is timed: four configurations of the paper, on counters, over stages of the left curriculum."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
-from torch import Tensor
-
-from internalize.models.fast.buffers import Precision
+from internalize.experiments.chain import ChainConfig
 from internalize.models.gpt2 import ModelConfig
+from internalize.models.step import Precision
 
 STAGES_OF_25 = (1, 7, 13, 19, 25)
 
@@ -26,6 +24,20 @@ class Case:
     batch: int = 128
     precision: Precision = "fp32"
     stages: tuple[int, ...] = STAGES_OF_25
+
+    def config(self) -> ChainConfig:
+        """The experiment whose iterations are timed; it never ends a stage and logs next to nothing."""
+        return ChainConfig(
+            task=f"C{self.order}",
+            horizon=self.length,
+            method="left",
+            iterations=10**9,
+            batch=self.batch,
+            model=self.model,
+            kernel="fast",
+            precision=self.precision,
+            log_every=10**6,
+        )
 
     @property
     def vocabulary(self) -> int:
@@ -48,16 +60,6 @@ CASES = (
     Case("depth 4, width 512, C_7", ModelConfig(4, 512, 128, 2048), order=7),
     Case("depth 4, width 512, C_7, bf16", ModelConfig(4, 512, 128, 2048), order=7, precision="bf16"),
 )
-
-
-def make_batches(case: Case, stage: int, generator: torch.Generator) -> Tensor:
-    """A fresh batch (batch, length) of the left curriculum: symbols, q_0 = 0, states from q_stage on, EOS."""
-    n, shape = case.order, (case.batch, case.length)
-    symbols = torch.randint(n, shape, generator=generator)
-    states = symbols.cumsum(1).remainder_(n)[:, stage - 1 :] + n
-    start = torch.full((case.batch, 1), n)
-    end = torch.full((case.batch, 1), 2 * n)
-    return torch.cat([symbols, start, states, end], dim=1)
 
 
 def useful_flops(case: Case, stage: int) -> float:

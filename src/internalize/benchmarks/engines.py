@@ -3,48 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from internalize.benchmarks.cases import Case, make_batches
-from internalize.models.adamw import AdamW
-from internalize.models.fast import FastStep
-from internalize.models.flat import flatten_parameters
-from internalize.models.gpt2 import GPT2
+from internalize.benchmarks.cases import Case
+from internalize.experiments.chain.config import OptimizerConfig
+from internalize.experiments.streams import CPU, Streams
 
-LEARNING_RATE, BETAS, WEIGHT_DECAY = 3e-4, (0.9, 0.95), 0.01
+SAME = OptimizerConfig()
 Attention = Literal["eager", "sdpa"]
 Iteration = Callable[[int], None]
 """One training iteration at the given stage."""
 
 
 def ours(case: Case, threads: int) -> Iteration:
-    """The whole iteration: data, forward, backward, optimizer."""
-    model = GPT2(case.model, case.vocabulary, case.context)
-    model.initialise(torch.Generator().manual_seed(0))
-    parameters, gradient = flatten_parameters(model)
-    optimizer = AdamW(parameters, gradient, LEARNING_RATE, BETAS, WEIGHT_DECAY)
-    step = FastStep(model, gradient, case.precision, threads)
-    generator = torch.Generator().manual_seed(1)
+    """The whole iteration as a run does it: data, forward, backward, optimizer, running averages."""
+    torch.set_num_threads(threads)
+    experiment = case.config().build(CPU, {})
+    streams = Streams(0)
+    state = experiment.init(streams)
 
     def iterate(stage: int) -> None:
-        step(make_batches(case, stage, generator), case.prompt)
-        optimizer.step()
+        state.progress = replace(state.progress, stage=stage, in_stage=0)
+        experiment.advance(state, streams)
 
     return iterate
+
+
+def ready_batch(case: Case, stage: int) -> Tensor:
+    """A batch (batch, length) of the stage, drawn and rendered as in a run."""
+    experiment = case.config().build(CPU, {})
+    symbols, states = experiment.data(0, Streams(1))
+    return experiment.renderer.sequence(symbols, states, experiment.curriculum.shown(stage))
 
 
 def hugging_face(case: Case, attention: Attention) -> Iteration:
     """GPT2LMHeadModel in float32: no dropout, fused AdamW, ready-made batches, logits at the answer only."""
     model = hugging_face_model(case, attention)
     optimizer = torch.optim.AdamW(
-        model.parameters(), lr=LEARNING_RATE, betas=BETAS, weight_decay=WEIGHT_DECAY, fused=True
+        model.parameters(), lr=SAME.lr, betas=SAME.betas, weight_decay=SAME.weight_decay, fused=True
     )
-    generator = torch.Generator().manual_seed(1)
-    ready: dict[int, Tensor] = {stage: make_batches(case, stage, generator) for stage in case.stages}
+    ready = {stage: ready_batch(case, stage) for stage in case.stages}
 
     def iterate(stage: int) -> None:
         tokens = ready[stage]

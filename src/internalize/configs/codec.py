@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import types
+from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from internalize.errors import BadInput, closest
@@ -18,6 +19,8 @@ def to_json(value: Any) -> Any:
         return {field.name: to_json(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, list | tuple):
         return [to_json(item) for item in value]
+    if isinstance(value, Path):
+        return str(value)
     if isinstance(value, dict):
         return {str(key): to_json(item) for key, item in value.items()}
     return value
@@ -114,6 +117,8 @@ def _convert_scalar(hint: Any, value: Any, path: str) -> Any:
         return float(value)
     if hint is int and is_number and float(value).is_integer():
         return int(value)
+    if hint is Path and isinstance(value, str | Path):
+        return Path(value)
     if hint in (bool, str) and isinstance(value, hint):
         return value
     names = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}

@@ -40,28 +40,40 @@ def is_object_name(name: str) -> bool:
 
 
 def load_object(name: str, field: str, copies: Copies) -> tuple[Any, Source]:
-    """The object that `module:attribute` or `file.py:attribute` names, and the file that defines it."""
+    """The object that `module:attribute` or `file.py:attribute` names, and the file that defines it.
+
+    A module is executed from its file alone, exactly as the run's copy of it will be.
+    """
     where, _, attribute = name.rpartition(":")
     try:
-        module = _import(name, where, copies)
-    except Exception as error:  # a user's module may fail in any way
-        raise BadInput(field, f"cannot import {where!r}: {type(error).__name__}: {error}") from error
+        path = copies[name] if name in copies else _file_of(where)
+        module = _import_file(path)
+    except (Exception, SystemExit) as error:  # a user's module may fail in any way
+        alone = (
+            " (the file is kept with the run: it must stand alone)" if isinstance(error, ImportError) else ""
+        )
+        raise BadInput(field, f"cannot import {where!r}: {type(error).__name__}: {error}{alone}") from error
     if not hasattr(module, attribute):
         raise BadInput(field, f"module {where!r} has no attribute {attribute!r}")
-    if module.__file__ is None:
-        raise BadInput(field, f"module {where!r} is not a file, so it cannot be kept with the run")
-    return getattr(module, attribute), Source(name, Path(module.__file__))
+    return getattr(module, attribute), Source(name, path)
 
 
-def _import(name: str, where: str, copies: Copies) -> ModuleType:
-    if name in copies or where.endswith(".py"):
-        return _import_file(copies.get(name, Path(where)))
+def _file_of(where: str) -> Path:
+    """The file itself, or that of a module beside the user or installed."""
+    if where.endswith(".py"):
+        return Path(where)
     folder = str(Path.cwd())
-    sys.path.insert(0, folder)  # a module beside the user, wherever the command line is installed
+    sys.path.insert(0, folder)  # wherever the command line is installed
+    importlib.invalidate_caches()  # the module may be newer than this process
     try:
-        return importlib.import_module(where)
+        spec = importlib.util.find_spec(where)
     finally:
         sys.path.remove(folder)
+    if spec is None:
+        raise ModuleNotFoundError(f"no module {where!r} here or installed")
+    if spec.origin is None or not spec.has_location:
+        raise ImportError(f"{where!r} is not a Python file")
+    return Path(spec.origin)
 
 
 def _import_file(path: Path) -> ModuleType:
@@ -71,5 +83,9 @@ def _import_file(path: Path) -> ModuleType:
         raise ImportError(f"{path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses look their module up there
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
     return module

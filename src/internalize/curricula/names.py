@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from internalize.configs.named import Copies, Source, is_object_name, load_object
 from internalize.curricula.curriculum import Curriculum, check_curriculum
@@ -46,14 +47,20 @@ def find_curriculum(
         )
     if is_object_name(method):
         made, source = load_object(method, field, copies)
-        try:
-            curriculum = made(horizon)
-        except Exception as error:  # a user's class may fail in any way
-            raise BadInput(field, f"{method}({horizon}) failed: {type(error).__name__}: {error}") from error
-        is_curriculum = isinstance(curriculum, Curriculum)
-        require(is_curriculum, field, f"{method} must be a subclass of internalize.curricula.Curriculum")
-        return check_curriculum(curriculum, field), source
+        return _users_curriculum(made, method, horizon, field), source
     known = ", ".join(METHODS)
     raise BadInput(
         field, f"unknown method {method!r}{closest(method, list(METHODS))}; known: {known}, or module:Class"
     )
+
+
+def _users_curriculum(made: Any, method: str, horizon: int, field: str) -> Curriculum:
+    try:
+        curriculum = made(horizon)
+        is_curriculum = isinstance(curriculum, Curriculum)
+        require(is_curriculum, field, f"{method} must be a subclass of internalize.Curriculum")
+        return check_curriculum(curriculum, field)
+    except BadInput:
+        raise
+    except Exception as error:  # a user's class may fail in any way
+        raise BadInput(field, f"{method}({horizon}) failed: {type(error).__name__}: {error}") from error

@@ -63,10 +63,24 @@ def new_figure(
     return figure, axes
 
 
+def _house_style(figure: Figure) -> None:
+    """What was added to a figure after it was made (legends, titles, notes) gets the style too."""
+    from matplotlib.colors import same_color
+    from matplotlib.legend import Legend
+    from matplotlib.text import Text
+
+    for legend in figure.findobj(Legend):
+        legend.set_frame_on(False)
+    for text in figure.findobj(Text):
+        if same_color(text.get_color(), "black"):
+            text.set_color(_INK)
+
+
 def save(figure: Figure, stem: Path, formats: Sequence[str] = ("png", "svg")) -> list[Path]:
     """Write the figure as stem.png, stem.svg, …; the same figure gives the same bytes."""
     import matplotlib
 
+    _house_style(figure)
     paths = []
     for kind in formats:
         path = stem.with_name(f"{stem.name}.{kind}")
@@ -81,6 +95,7 @@ def inline_svg(figure: Figure, alt: str) -> str:
     """The figure as an <svg> element for a page: transparent, text in the page's own colour."""
     import matplotlib
 
+    _house_style(figure)
     buffer = io.StringIO()
     with matplotlib.rc_context(_STYLE):
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})

@@ -9,6 +9,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from internalize.errors import BadInput
 from internalize.measure.cost import answer_flops
 from internalize.measure.generation import generate
 from internalize.measure.predictor import Prediction
@@ -31,6 +32,11 @@ class TransformerPredictor:
     others are made to write that many (None: as many as they want)."""
     kernel: Kernel = "plain"
     """Which code runs the model."""
+
+    def __post_init__(self) -> None:
+        most = self.renderer.horizon + 1
+        if self.budget is not None and not 2 <= self.budget <= most:
+            raise BadInput("budget", f"must lie in 2…{most} (one state to all, and EOS), got {self.budget}")
 
     @property
     def answer_length(self) -> int | None:

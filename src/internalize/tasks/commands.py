@@ -9,7 +9,9 @@ from typing import Annotated
 
 import tyro
 from rich.console import Console
+from rich.markup import escape
 
+from internalize.configs.folders import require_writable
 from internalize.display.terminal import results_table
 from internalize.errors import require
 from internalize.tasks.names import FAMILIES, parse_task
@@ -79,16 +81,15 @@ def _print_families() -> None:
 def _print_task(task: Semiautomaton) -> None:
     console = Console(highlight=False)
     console.print(
-        f"[bold]{task.name}[/bold]: {task.states} states, {task.symbols} symbols, "
-        f"starts in {task.state_names[task.initial_state]}"
+        f"[bold]{escape(task.name)}[/bold]: {task.states} states, {task.symbols} symbols, "
+        f"starts in {escape(task.state_names[task.initial_state])}"
     )
     if max(task.states, task.symbols) > LARGEST_SHOWN:
         console.print("too many to print; --json prints all of them")
         return
-    rows = [
-        [task.state_names[q], *(task.state_names[t] for t in row)] for q, row in enumerate(task.table.tolist())
-    ]
-    console.print(results_table("", ["state \\ symbol", *task.symbol_names], rows))
+    names = [escape(name) for name in task.state_names]  # a user's name may look like markup
+    rows = [[names[q], *(names[t] for t in row)] for q, row in enumerate(task.table.tolist())]
+    console.print(results_table("", ["state \\ symbol", *map(escape, task.symbol_names)], rows))
 
 
 def _draw(task: Semiautomaton, out: Path) -> None:
@@ -96,7 +97,7 @@ def _draw(task: Semiautomaton, out: Path) -> None:
     from internalize.tasks.diagram import draw_diagram
 
     figure = draw_diagram(task)
-    out.mkdir(parents=True, exist_ok=True)
+    require_writable(out).mkdir(parents=True, exist_ok=True)
     name = "".join(c if c.isalnum() else "_" for c in task.name)
     for path in save(figure, out / f"{name}-diagram"):
         print(path)

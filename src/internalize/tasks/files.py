@@ -15,7 +15,9 @@ from typing import Any
 from internalize.errors import BadInput, closest, require
 from internalize.tasks.semiautomaton import Semiautomaton, semiautomaton
 
-LARGEST_FILE = 100 * 2**20
+LARGEST_JSON = 100 * 2**20
+LARGEST_YAML = 2**18
+"""Seconds to read already; the fast reader of YAML crashes on deeply nested text."""
 KEYS = ["name", "states", "symbols", "transitions", "initial_state"]
 SUFFIXES = (".json", ".yaml", ".yml")
 
@@ -45,11 +47,14 @@ def read_semiautomaton(path: Path, field: str) -> Semiautomaton:
 
 def _parse(path: Path, field: str) -> Any:
     where = f"{field} ({path.name})"
+    is_json = path.suffix.lower() == ".json"
     try:
         size = path.stat().st_size
         require(path.is_file(), field, f"{path} is not a file")
         require(size > 0, where, "the file is empty")
-        require(size <= LARGEST_FILE, where, f"the file has {size} bytes, at most {LARGEST_FILE} are read")
+        most = LARGEST_JSON if is_json else LARGEST_YAML
+        hint = "" if is_json else " (of JSON more)"
+        require(size <= most, where, f"the file has {size:,} bytes, at most {most:,} are read{hint}")
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise BadInput(field, f"there is no file {path}") from None
@@ -57,14 +62,14 @@ def _parse(path: Path, field: str) -> Any:
         raise BadInput(field, f"cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise BadInput(where, "the file is not UTF-8 text") from None
-    if path.suffix == ".json":
+    if is_json:
         try:
             return json.loads(text)
-        except (json.JSONDecodeError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:
             raise BadInput(where, f"the file is not JSON: {error}") from None
     import yaml
 
     try:
         return yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise BadInput(where, f"the file is not YAML: {' '.join(str(error).split())}") from None

@@ -132,10 +132,9 @@ def _cycles(text: str, n: int) -> Permutation:
     came_from = list(range(n))
     for cycle in re.findall(r"\(([^()]*)\)", text):
         parts = cycle.replace(",", " ").split()
-        good = all(part.isdigit() and 1 <= int(part) <= n for part in parts)
-        require(
-            good and len(set(parts)) == len(parts), "task", f"cycle ({cycle}) needs places 1…{n}, each once"
-        )
+        known = [str(place) for place in range(1, n + 1)]
+        good = set(parts) <= set(known) and len(set(parts)) == len(parts)
+        require(good, "task", f"cycle ({cycle}) needs places 1…{n}, each once")
         places = [int(part) - 1 for part in parts]
         before = came_from.copy()
         for a, b in zip(places, places[1:] + places[:1], strict=True):

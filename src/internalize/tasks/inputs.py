@@ -40,18 +40,21 @@ def parse_inputs(text: str, symbols: int, field: str = "inputs") -> InputDistrib
     if kind == "binomial":
         p = _number(rest, field)
         require(0 <= p <= 1, field, f"binomial:p needs 0 ≤ p ≤ 1, got {rest!r}")
-        n = symbols - 1
-        return InputDistribution(
-            text, tuple(math.comb(n, i) * p**i * (1 - p) ** (n - i) for i in range(symbols))
-        )
+        return InputDistribution(text, tuple(_binomial(symbols - 1, i, p) for i in range(symbols)))
     if kind == "weights":
         weights = [_number(part, field) for part in rest.split(",")]
-        good = (
-            len(weights) == symbols and all(w >= 0 and math.isfinite(w) for w in weights) and sum(weights) > 0
-        )
+        good = len(weights) == symbols and all(w >= 0 for w in weights) and 0 < sum(weights) < math.inf
         require(good, field, f"weights needs {symbols} numbers ≥ 0, not all 0; got {rest!r}")
         return InputDistribution(text, tuple(w / sum(weights) for w in weights))
     raise BadInput(field, f"must be uniform, binomial:p or weights:w0,w1,…; got {text!r}")
+
+
+def _binomial(n: int, i: int, p: float) -> float:
+    """By logarithms: the coefficients of a thousand symbols do not fit a float."""
+    if p in (0, 1):
+        return float(i == n * p)
+    log_coefficient = math.lgamma(n + 1) - math.lgamma(i + 1) - math.lgamma(n - i + 1)
+    return math.exp(log_coefficient + i * math.log(p) + (n - i) * math.log1p(-p))
 
 
 def _number(text: str, field: str) -> float:

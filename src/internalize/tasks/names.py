@@ -11,7 +11,7 @@ from internalize.configs.named import Copies, Source, is_object_name, load_objec
 from internalize.errors import BadInput, require
 from internalize.tasks.files import SUFFIXES, read_semiautomaton
 from internalize.tasks.groups import alternating, counter, dihedral, flip_flop, quaternion, symmetric
-from internalize.tasks.semiautomaton import Semiautomaton, direct_product
+from internalize.tasks.semiautomaton import Semiautomaton, direct_product, semiautomaton
 
 FAMILIES: dict[str, tuple[str, Callable[[int], Semiautomaton]]] = {
     "C": ("counter: the sum of the symbols modulo n", counter),
@@ -23,7 +23,7 @@ FAMILIES: dict[str, tuple[str, Callable[[int], Semiautomaton]]] = {
 }  # fmt: skip
 """name → (what it is, how it is made from n)."""
 
-_FORM = re.compile(r"(?P<family>flipflop|[CSAD])_?(?P<n>-?\d+)?(?::(?P<generators>.+))?")
+_FORM = re.compile(r"(?P<family>flipflop|[CSAD])_?(?P<n>-?[0-9]{1,9})?(?::(?P<generators>.+))?")
 
 
 def parse_task(text: str, field: str = "task", copies: Copies | None = None) -> Semiautomaton:
@@ -42,12 +42,24 @@ def find_task(text: str, field: str, copies: Copies) -> tuple[Semiautomaton, Sou
         return read_semiautomaton(path, field), Source(text, path)
     if is_object_name(text) and not _FORM.fullmatch(text):
         made, source = load_object(text, field, copies)
-        task = made() if callable(made) else made
-        require(isinstance(task, Semiautomaton), field, f"{text} is not a Semiautomaton but {task!r}")
-        return task, source
+        return _users_task(made, text, field), source
     if ":" in text:
         return _single(text, field), None
     return reduce(direct_product, (_single(part, field) for part in re.split(r"[x×]", text))), None
+
+
+def _users_task(made: object, text: str, field: str) -> Semiautomaton:
+    """The user's object, or what the user's function returns, checked like a file."""
+    try:
+        task = made() if callable(made) else made
+        if not isinstance(task, Semiautomaton):
+            raise BadInput(field, f"{text} is not a Semiautomaton but {task!r}")
+        names = task.state_names, task.symbol_names
+        return semiautomaton(task.name, task.table.tolist(), *names, task.initial_state)
+    except BadInput as error:
+        raise BadInput(field, error.message if error.field == field else f"{text}: {error}") from None
+    except Exception as error:  # a user's function may fail in any way
+        raise BadInput(field, f"{text} failed: {type(error).__name__}: {error}") from error
 
 
 def _single(text: str, field: str) -> Semiautomaton:

@@ -71,7 +71,8 @@ def semiautomaton(
     for q, row in enumerate(rows):
         require(len(row) == width, f"transitions[{q}]", f"must have {width} entries, got {len(row)} (a hole)")
         for s, target in enumerate(row):
-            _check_target(target, len(rows), f"transitions[{q}][{s}]")
+            if type(target) is not int or not 0 <= target < len(rows):
+                raise BadInput(f"transitions[{q}][{s}]", _wrong_target(target, len(rows)))
     require(
         0 <= initial_state < len(rows), "initial_state", f"must be in 0…{len(rows) - 1}, got {initial_state}"
     )
@@ -102,10 +103,10 @@ def _pairs(left: Sequence[str], right: Sequence[str]) -> tuple[str, ...]:
     return tuple(f"{a}|{b}" for a in left for b in right)
 
 
-def _check_target(target: object, states: int, field: str) -> None:
-    if isinstance(target, bool) or not isinstance(target, int):
-        raise BadInput(field, f"must be a whole number, got {target!r}")
-    require(0 <= target < states, field, f"must be a state in 0…{states - 1}, got {target}")
+def _wrong_target(target: object, states: int) -> str:
+    if type(target) is not int:
+        return f"must be a whole number, got {target!r}"
+    return f"must be a state in 0…{states - 1}, got {target}"
 
 
 def _names(names: Sequence[str] | None, count: int, field: str) -> tuple[str, ...]:

@@ -103,7 +103,7 @@ class ChainConfig:
     log_every: int = 50
     """Iterations averaged into one row of metrics."""
     kernel: Literal["auto", "plain", "fast"] = "auto"
-    """How a training step is computed; auto takes the faster one for this shape on this machine."""
+    """How a training step is computed; auto takes the one that measurements found faster for this shape."""
     precision: Precision = "fp32"
     """bf16: matrix products in bfloat16; weights, optimizer, layer norm and softmax stay in fp32."""
 
@@ -138,6 +138,11 @@ class ChainConfig:
     @property
     def samples_per_step(self) -> int:
         return self.batch
+
+    @property
+    def evaluation_interval(self) -> int:
+        """Iterations between two measurements."""
+        return self.evaluation.every or max(100, self.iterations // 20)
 
     def label(self) -> str:
         """The readable part of the run's folder name."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import statistics
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
@@ -15,7 +17,8 @@ from internalize.experiments.streams import Streams
 from internalize.measure import cost
 
 PATIENCE = 0.5
-"""Seconds that timing one format may take, beyond its first two steps."""
+"""Seconds that timing one thing may take, beyond its first three calls."""
+TRIAL_ANSWERS = 64
 LARGE_STEP = 2e10
 """Operations above which a step is timed on a part of its batch, so that the estimate stays quick."""
 
@@ -39,10 +42,24 @@ def estimate(config: ChainConfig, device: torch.device) -> Estimate:
     streams = Streams(config.seed, device)
     state = trial.init(streams)
     formats = [first] if first == last else [first, last]
-    per_step = [_seconds_of_step(trial, state, streams, shown) for shown in formats]
-    seconds = config.iterations * sum(per_step) / len(per_step) * config.batch / batch
+    per_step = sum(_seconds_of_step(trial, state, streams, shown) for shown in formats) / len(formats)
+    update = _median_seconds(state.optimizer.step)
     parameters = sum(p.numel() for p in state.model.parameters())
+    seconds = config.iterations * (per_step * config.batch / batch + update) + _evaluation_seconds(full, state)
     return Estimate(parameters, seconds, _megabytes(full, first, parameters))
+
+
+def _evaluation_seconds(experiment: ChainExperiment, state: ChainState) -> float:
+    """All measurements of a run, from a few answers at full length; with stages they are half as long on average."""
+    config = experiment.config
+    symbols = experiment.inputs.sample(
+        (TRIAL_ANSWERS, config.horizon), Streams(0, experiment.device)("estimate")
+    )
+    predictor = experiment.predictor(state, config.horizon + 1)
+    an_answer = _median_seconds(lambda: predictor.generate(symbols)) / TRIAL_ANSWERS
+    times = config.iterations // config.evaluation_interval + experiment.curriculum.stages
+    answers = 2 * (times * config.evaluation.samples + config.evaluation.final_samples)
+    return answers * an_answer / (1 if experiment.curriculum.stages == 1 else 2)
 
 
 def _trial_batch(experiment: ChainExperiment, shown: Shown) -> int:
@@ -54,17 +71,24 @@ def _trial_batch(experiment: ChainExperiment, shown: Shown) -> int:
 
 
 def _seconds_of_step(experiment: ChainExperiment, state: ChainState, streams: Streams, shown: Shown) -> float:
-    """The median time of a step, after one to warm up."""
-    times: list[float] = []
-    for i in range(20):
-        start = time.perf_counter()
-        symbols, states = experiment.data(i, streams)
+    """Data, forward and backward pass."""
+
+    def step() -> None:
+        symbols, states = experiment.data(0, streams)
         state.step(experiment.renderer.sequence(symbols, states, shown), experiment.renderer.prompt_length)
-        state.optimizer.step()
+
+    return _median_seconds(step)
+
+
+def _median_seconds(function: Callable[[], object]) -> float:
+    """Of some calls, after one to warm up."""
+    function()
+    times: list[float] = []
+    while len(times) < 2 or (len(times) < 20 and sum(times) < PATIENCE):
+        start = time.perf_counter()
+        function()
         times.append(time.perf_counter() - start)
-        if i >= 2 and sum(times[1:]) > PATIENCE:
-            break
-    return sorted(times[1:])[(len(times) - 1) // 2]
+    return statistics.median(times)
 
 
 def _megabytes(experiment: ChainExperiment, shown: Shown, parameters: int) -> float:

@@ -23,7 +23,7 @@ from internalize.models.adamw import AdamW
 from internalize.models.flat import flatten_parameters
 from internalize.models.gpt2 import GPT2
 from internalize.models.huggingface import folder_files, is_exportable, load_weights, read_weights
-from internalize.models.kernel import Kernel, choose_kernel, default_kernel, make_step
+from internalize.models.kernel import Kernel, choose_kernel, make_step
 from internalize.sequences.rendering import Renderer
 from internalize.sequences.vocabulary import vocabulary_of
 from internalize.tasks.inputs import parse_inputs
@@ -57,9 +57,7 @@ class ChainExperiment:
         else:
             path = find_weights(config.init_from, self.copies).path
             load_weights(model, read_weights(path, "init-from"), "init-from")
-        shape = (self.renderer.vocabulary.size, self.renderer.context, config.batch)
-        kernel = choose_kernel(config.model, *shape, self.device) if config.kernel == "auto" else config.kernel
-        return self._assemble(model, Progress(), kernel)
+        return self._assemble(model, Progress(), self._kernel())
 
     def restore(self, tensors: Mapping[str, Tensor], scalars: Mapping[str, Any]) -> ChainState:
         model = self.new_model()
@@ -68,6 +66,10 @@ class ChainExperiment:
         state.optimizer.load(part_of(tensors, "optimizer"), scalars["optimizer"])
         state.averages.load(part_of(tensors, "averages"))
         return state
+
+    def _kernel(self) -> Kernel:
+        choice = self.config.kernel
+        return choose_kernel(self.config.model, self.device) if choice == "auto" else choice
 
     def new_model(self) -> GPT2:
         """A model of the config's shape, its weights not yet set."""
@@ -140,7 +142,7 @@ class ChainExperiment:
         return state.progress.finished
 
     def evaluation_due(self, state: ChainState) -> bool:
-        every = self.config.evaluation.every or max(100, self.config.iterations // 20)
+        every = self.config.evaluation_interval
         return state.progress.stage_ended or state.progress.iteration % every == 0
 
     def evaluate(self, state: ChainState, streams: Streams) -> Row:
@@ -169,4 +171,4 @@ class ChainExperiment:
         """A predictor from saved weights, as of a stage's end."""
         model = self.new_model()
         load_weights(model, weights, "run")
-        return TransformerPredictor(model, self.renderer, budget, default_kernel(model))
+        return TransformerPredictor(model, self.renderer, budget, self._kernel())

@@ -2,14 +2,12 @@
 
     step = FastStep(model, gradient, precision="fp32", threads=1)     # called like PlainStep
     decoder = FastDecoder(model, batch)                               # prefill, then append token by token
-    choose_kernel(config, vocabulary, context, batch, device)         # "plain" or "fast", by measurement
 
 Only this package and `internalize.models.kernels` import numba.
 """
 
 from internalize.models.fast.buffers import Precision
-from internalize.models.fast.choice import Kernel, choose_kernel
 from internalize.models.fast.decoder import FastDecoder
 from internalize.models.fast.step import FastStep
 
-__all__ = ["FastDecoder", "FastStep", "Kernel", "Precision", "choose_kernel"]
+__all__ = ["FastDecoder", "FastStep", "Precision"]

@@ -1,0 +1,190 @@
+"""What went right or wrong in a run, in plain words: findings from the evidence, and the verdict.
+
+Pure: evidence in, diagnosis out. What to try next is in `suggestions.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from internalize.analysis.evidence import Evidence, StageEvidence
+from internalize.analysis.suggestions import Suggestion, Symptoms, suggest
+from internalize.analysis.trend import trend
+from internalize.display.terminal import percent
+from internalize.experiments.chain.evaluation import SUCCESS
+from internalize.statistics import Rate
+
+Verdict = Literal[
+    "internalized",
+    "succeeded",
+    "chain not learned",
+    "broke",
+    "direct answer not learned",
+    "unfinished",
+    "failed",
+]
+HEADLINES: dict[Verdict, str] = {
+    "internalized": "It internalized: the final state is right and no other state is spoken.",
+    "succeeded": "It succeeded, with states still spoken.",
+    "chain not learned": "The chain itself was never learned: stage 1 ended below the bar.",
+    "broke": "The chain was learned, but taking words away broke it.",
+    "direct answer not learned": "The direct answer was not learned.",
+    "unfinished": "The run is not finished.",
+    "failed": "The run failed.",
+}
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    title: str
+    verdict: Verdict
+    broke_at: int | None
+    """The stage from which on no stage passed the bar; 1 if the chain itself was not learned."""
+    trend: str | None
+    """improving, stalled or unclear: the loss at the end of the stage that broke."""
+    findings: tuple[str, ...]
+    suggestions: tuple[Suggestion, ...]
+
+    @property
+    def headline(self) -> str:
+        where = f" It broke at stage {self.broke_at}." if self.verdict == "broke" else ""
+        return HEADLINES[self.verdict] + where
+
+    def to_json(self) -> dict[str, object]:
+        return {
+            "run": self.title,
+            "verdict": self.verdict,
+            "headline": self.headline,
+            "broke_at": self.broke_at,
+            "trend": self.trend,
+            "findings": list(self.findings),
+            "suggestions": [{"try": s.action, "because": s.because} for s in self.suggestions],
+        }
+
+
+def diagnose(evidence: Evidence) -> Diagnosis:
+    broken = broken_stage(evidence)
+    verdict = _verdict(evidence, broken)
+    curve = trend(broken.losses) if broken else None
+    findings = list(_findings(evidence, verdict, broken))
+    symptoms = Symptoms(verdict, broken, curve, _before(evidence, broken))
+    return Diagnosis(
+        title=evidence.title,
+        verdict=verdict,
+        broke_at=broken.stage if broken and verdict in ("broke", "chain not learned") else None,
+        trend=curve.kind if curve else None,
+        findings=tuple(findings),
+        suggestions=tuple(suggest(evidence, symptoms)),
+    )
+
+
+def broken_stage(evidence: Evidence) -> StageEvidence | None:
+    """The first of the last stages that are all below the bar; None if the last measured stage passed it."""
+    broken = None
+    for stage in reversed([s for s in evidence.stages if s.target is not None]):
+        if _passes(stage.target):
+            return broken
+        broken = stage
+    return broken
+
+
+def _passes(rate: Rate | None) -> bool:
+    return rate is not None and rate.value > SUCCESS
+
+
+def _before(evidence: Evidence, broken: StageEvidence | None) -> StageEvidence | None:
+    earlier = [s for s in evidence.stages if broken and s.stage < broken.stage]
+    return earlier[-1] if earlier else None
+
+
+def _verdict(evidence: Evidence, broken: StageEvidence | None) -> Verdict:
+    if evidence.state == "failed":
+        return "failed"
+    if evidence.mixture and evidence.final is not None:
+        direct: Verdict = "internalized" if _passes(evidence.final) else "direct answer not learned"
+        return direct if _passes(evidence.chain) else "chain not learned"
+    if broken is None:
+        done: Verdict = "internalized" if _is_direct(evidence) and _passes(evidence.final) else "succeeded"
+        return "unfinished" if evidence.final is None else done
+    if evidence.total_stages == 1 and broken.shown == (evidence.horizon,):
+        return "direct answer not learned"
+    if evidence.state != "done" and not broken.ended:
+        return "unfinished"  # the stage is still being trained
+    return "chain not learned" if broken.stage == 1 else "broke"
+
+
+def _is_direct(evidence: Evidence) -> bool:
+    return evidence.response_length is not None and evidence.response_length < 2.05
+
+
+def _findings(evidence: Evidence, verdict: Verdict, broken: StageEvidence | None) -> list[str]:
+    found = []
+    if evidence.message:
+        found.append(f"It stopped with: {evidence.message}")
+    found += _results(evidence)
+    first = evidence.stages[0] if evidence.stages else None
+    if first is not None and first.target is not None and not evidence.mixture:
+        failed = "did not converge" if first.ended or evidence.state == "done" else "has not converged"
+        word = "converged" if _passes(first.target) else failed
+        later = " A later stage made up for it." if _dipped(first, broken) else ""
+        found.append(
+            f"Stage 1 ({first.label}) {word}: its last state is right for {first.target}, "
+            f"after {first.iterations:,} iterations.{later}"
+        )
+    found += [_dip(stage) for stage in evidence.stages[1:] if _dipped(stage, broken)]
+    if broken is not None and not evidence.mixture:
+        found += _about_broken(evidence, broken)
+    found.append(
+        f"Chance is {percent(evidence.chance)} (always the commonest final state), a loss of "
+        f"{evidence.chance_loss:.3f} = ln {evidence.states} at a state."
+    )
+    return found
+
+
+def _results(evidence: Evidence) -> list[str]:
+    """What the finished run reaches."""
+    if evidence.final is None:
+        return [f"The run is {evidence.state} after {evidence.done:,} of {evidence.iterations:,} iterations."]
+    asked = "asked for the direct answer " if evidence.mixture else ""
+    length = f", with {evidence.response_length:.2f} tokens an answer" if evidence.response_length else ""
+    found = [f"In the end, {asked}{evidence.final} of final states are right ID, {evidence.ood} OOD{length}."]
+    if evidence.chain is not None:
+        found.append(f"Asked for the full chain: {evidence.chain} ID, {evidence.chain_ood} OOD.")
+    return found
+
+
+def _dipped(stage: StageEvidence, broken: StageEvidence | None) -> bool:
+    inside = broken is None or stage.stage < broken.stage
+    return inside and stage.target is not None and not _passes(stage.target)
+
+
+def _dip(stage: StageEvidence) -> str:
+    return f"Stage {stage.stage} ended at {stage.target}, below the bar, but later stages recovered."
+
+
+def _about_broken(evidence: Evidence, broken: StageEvidence) -> list[str]:
+    """The stage that broke: how far below, where in the answer, and which way it was going."""
+    reached = f"{broken.stage} of {evidence.total_stages}"
+    still = evidence.state != "done" and not broken.ended
+    how = "is being trained" if still else "is the first that does not recover"
+    found = [
+        f"Stage {reached} ({broken.label}) {how}: {broken.target} on its own last state after "
+        f"{broken.iterations:,} iterations. In it, {trend(broken.losses).said()}."
+    ]
+    if not still and broken.stage == evidence.stages[-1].stage and broken.stage < evidence.total_stages:
+        found.append(
+            f"The training never left this stage: {evidence.total_stages - broken.stage} were to come."
+        )
+    losses = (evidence.position_losses or {}).get(broken.stage)
+    if losses is None:
+        found.append(f"The weights of stage {broken.stage} were not kept: its loss by position is unknown.")
+        return found
+    names = [*(f"q{t}" for t in broken.shown), "EOS"]
+    shown = ", ".join(f"{name} {loss:.3f}" for name, loss in zip(names, losses, strict=True))
+    worst = max(range(len(losses)), key=losses.__getitem__)
+    found.append(
+        f"Loss by position there: {shown}. The worst is {names[worst]}, at "
+        f"{100 * losses[worst] / evidence.chance_loss:.0f} % of the loss of chance."
+    )
+    return found

@@ -1,0 +1,160 @@
+"""What a run's own rows and weights say about how its training went, gathered for a diagnosis."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from internalize.analysis.opening import OpenChain
+from internalize.curricula import ScheduleConfig, Shown
+from internalize.models.gpt2 import ModelConfig
+from internalize.statistics import Rate
+
+
+@dataclass(frozen=True)
+class StageEvidence:
+    """One stage, as far as it was trained."""
+
+    stage: int
+    shown: Shown
+    label: str
+    iterations: int
+    ended: bool
+    """Whether the schedule ended it, as opposed to the iterations running out or the run being stopped."""
+    target: Rate | None
+    """The last state that the format shows is right, ID, at the last measurement of the stage."""
+    losses: tuple[float, ...]
+    """Training loss at the worst answer position, row by row."""
+    mean_loss: float | None = None
+    """Training loss over all answer positions, last row."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A run, as a diagnosis sees it."""
+
+    title: str
+    state: str
+    """done, interrupted, running or failed."""
+    method: str
+    mixture: bool
+    horizon: int
+    states: int
+    """|Q|."""
+    iterations: int
+    """Planned in all."""
+    done: int
+    """Iterations trained."""
+    schedule: ScheduleConfig
+    model: ModelConfig
+    lr: float
+    log_every: int
+    total_stages: int
+    stages: tuple[StageEvidence, ...]
+    chance: float
+    """What always saying the commonest final state would reach."""
+    final: Rate | None = None
+    """Final-state accuracy, ID; for mixtures of the direct answer."""
+    ood: Rate | None = None
+    response_length: float | None = None
+    chain: Rate | None = None
+    """For mixtures: final-state accuracy of the full chain."""
+    chain_ood: Rate | None = None
+    position_losses: dict[int, tuple[float, ...]] | None = None
+    """Stage → loss of every answer token, the true ones before it given, from the stage's weights."""
+    message: str | None = None
+    """Why the run failed."""
+
+    @property
+    def chance_loss(self) -> float:
+        """The loss of knowing nothing of a state: ln |Q|."""
+        return math.log(self.states)
+
+
+def gather(chain: OpenChain, samples: int = 1_000, seed: int = 0) -> Evidence:
+    """Rows of the run and, where weights were kept, losses measured on fresh inputs."""
+    run, config, experiment = chain.run, chain.experiment.config, chain.experiment
+    status = run.status()
+    trained, measured = run.metrics("train"), run.metrics("evaluation")
+    reached = sorted({row["stage"] for row in [*trained.rows, *measured.rows]})
+    finished = status["state"] == "done"
+    last = reached[-1] if reached else 1
+    stages = tuple(
+        _stage(chain, stage, trained.rows, measured.where(stage=stage).rows, stage < last) for stage in reached
+    )
+    summary = dict(status["summary"]) if finished else {}
+    examples = chain.draw(experiment.inputs, samples, seed, "diagnose")
+    final_samples = config.evaluation.final_samples
+    return Evidence(
+        title=chain.title,
+        state=status["state"],
+        method=config.method,
+        mixture=experiment.curriculum.length_hint,
+        horizon=config.horizon,
+        states=experiment.task.states,
+        iterations=config.iterations,
+        done=max((row["iteration"] for row in [*trained.rows, *measured.rows]), default=0),
+        schedule=config.schedule,
+        model=config.model,
+        lr=config.optimizer.lr,
+        log_every=config.log_every,
+        total_stages=experiment.curriculum.stages,
+        stages=stages,
+        chance=examples.chance,
+        final=_rate(summary.get("id_accuracy"), final_samples),
+        ood=_rate(summary.get("ood_accuracy"), final_samples),
+        response_length=summary.get("response_length"),
+        chain=_rate(summary.get("chain_id_accuracy"), final_samples),
+        chain_ood=_rate(summary.get("chain_ood_accuracy"), final_samples),
+        position_losses=_position_losses(chain, samples, seed),
+        message=status.get("message"),
+    )
+
+
+def _stage(
+    chain: OpenChain, stage: int, trained: list[dict[str, Any]], measured: list[dict[str, Any]], ended: bool
+) -> StageEvidence:
+    """trained: the rows of all stages; measured: those of this one."""
+    curriculum, samples = chain.experiment.curriculum, chain.experiment.config.evaluation.samples
+    before = max((row["iteration"] for row in trained if row["stage"] < stage), default=0)
+    trained = [row for row in trained if row["stage"] == stage]
+    return StageEvidence(
+        stage=stage,
+        shown=curriculum.shown(stage),
+        label=curriculum.label(stage),
+        iterations=max((row["iteration"] for row in trained), default=before) - before,
+        ended=ended,
+        target=_rate(measured[-1].get("id_target_accuracy"), samples) if measured else None,
+        losses=tuple(row["worst_loss"] for row in trained),
+        mean_loss=trained[-1]["loss"] if trained else None,
+    )
+
+
+def _position_losses(chain: OpenChain, samples: int, seed: int) -> dict[int, tuple[float, ...]] | None:
+    has_model = (chain.run.path / "model" / "model.safetensors").is_file()
+    if not chain.run.stages() and not has_model:
+        return None
+    return {stage: position_losses(chain, stage, samples, seed) for stage in chain.stages()}
+
+
+@torch.no_grad()
+def position_losses(chain: OpenChain, stage: int, samples: int, seed: int) -> tuple[float, ...]:
+    """Loss of every token of the stage's own answer, EOS last, with the true tokens before it given."""
+    renderer, shown = chain.experiment.renderer, chain.own_shown(stage)
+    examples = chain.draw(chain.experiment.inputs, samples, seed, "diagnose")
+    model, total = chain.model(stage), torch.zeros(len(shown) + 1)
+    for symbols, states in zip(examples.symbols.split(500), examples.states.split(500), strict=True):
+        tokens = renderer.sequence(symbols, states, shown)
+        logits, _ = model(tokens[:, :-1], first=renderer.prompt_length - 1)
+        answer = tokens[:, renderer.prompt_length :]
+        losses = F.cross_entropy(logits.transpose(1, 2), answer, reduction="none")
+        total += losses.sum(dim=0).cpu()
+    return tuple((total / samples).tolist())
+
+
+def _rate(value: float | None, samples: int) -> Rate | None:
+    return None if value is None else Rate(round(value * samples), samples)

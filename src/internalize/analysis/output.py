@@ -1,0 +1,59 @@
+"""Where an inspection leaves its files: by default in the folder `analysis` of the run it looks at."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from internalize.errors import BadInput
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+class OutputFolder:
+    """A folder, made when the first file is written, and the files written so far."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.written: list[Path] = []
+
+    def json(self, name: str, data: object) -> None:
+        self._write(f"{name}.json", json.dumps(data, indent=1, ensure_ascii=False) + "\n")
+
+    def csv(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        buffer = io.StringIO()
+        writer = csv.DictWriter(buffer, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        self._write(f"{name}.csv", buffer.getvalue())
+
+    def figure(self, name: str, figure: Figure) -> None:
+        """PNG and SVG."""
+        from internalize.display.plots import save
+
+        self._make()
+        self.written += save(figure, self.path / name)
+
+    def _write(self, name: str, text: str) -> None:
+        self._make()
+        (self.path / name).write_text(text, encoding="utf-8")
+        self.written.append(self.path / name)
+
+    def _make(self) -> None:
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise BadInput("out", f"cannot write to {self.path}: {error.strerror}") from None
+
+    def note(self) -> str:
+        """What was written, for people."""
+        return f"written to {self.path}: {', '.join(path.name for path in self.written)}"
+
+
+def output_folder(run_path: Path, out: Path | None) -> OutputFolder:
+    return OutputFolder(run_path / "analysis" if out is None else out)

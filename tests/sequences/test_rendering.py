@@ -1,0 +1,124 @@
+"""Properties of the language over random semiautomata: what is rendered can be read back."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from internalize.curricula import Shown
+from internalize.sequences import Renderer, Vocabulary
+from internalize.sequences.vocabulary import vocabulary_of
+from internalize.tasks import Semiautomaton, parse_task
+from tests.tasks.test_semiautomaton import random_symbols, semiautomata
+
+
+@st.composite
+def shown_states(draw: st.DrawFn) -> tuple[int, Shown]:
+    """A horizon and a non-empty set of its states."""
+    horizon = draw(st.integers(1, 7))
+    return horizon, tuple(sorted(draw(st.sets(st.integers(1, horizon), min_size=1))))
+
+
+def decode(tokens: list[int], names: tuple[str, ...]) -> tuple[list[int], int, int | None, list[int]]:
+    """An independent reader, by the tokens' names: symbols, q_0, L of LEN_L, answer states before EOS."""
+    words = [names[token] for token in tokens]
+    symbols = [int(word[2:]) for word in words if word.startswith("x:")]
+    states = [int(word[2:]) for word in words if word.startswith("q:")]
+    lengths = [int(word[4:]) for word in words if word.startswith("LEN_")]
+    order = "".join(word[0] for word in words)
+    assert order == "x" * len(symbols) + "q" + "L" * len(lengths) + "q" * (len(states) - 1) + "E"
+    return symbols, states[0], lengths[0] if lengths else None, states[1:]
+
+
+@given(semiautomata(), shown_states(), st.booleans(), st.integers(0, 2**32))
+def test_a_rendered_batch_decodes_back_to_its_trace(
+    task: Semiautomaton, case: tuple[int, Shown], length_hint: bool, seed: int
+) -> None:
+    horizon, shown = case
+    vocabulary = vocabulary_of(task, horizon, length_hint)
+    renderer = Renderer(vocabulary, horizon, task.initial_state)
+    symbols = random_symbols(task, (3, horizon), seed)
+    states = task.trace(symbols)
+    sequence = renderer.sequence(symbols, states, shown)
+    assert sequence.shape == (3, renderer.prompt_length + len(shown) + 1)
+    assert sequence.max() < vocabulary.size
+    for row in range(3):
+        read = decode(sequence[row].tolist(), vocabulary.tokens())
+        length = len(shown) + 1 if length_hint else None
+        assert read == (symbols[row].tolist(), task.initial_state, length, states[row, list(shown)].tolist())
+
+    mask = renderer.scored(sequence.shape[1])
+    answer = sequence[:, renderer.prompt_length :]
+    assert torch.equal(sequence[:, mask], answer)  # scored is the answer and nothing else
+    assert torch.equal(answer, renderer.answer(states, shown))
+    assert int(mask.sum()) == len(shown) + 1
+
+    answers = renderer.read(answer)
+    assert torch.equal(answers.final_state, states[:, shown[-1]])
+    assert answers.length.tolist() == [len(shown) + 1] * 3
+    assert bool(answers.ended.all())
+    assert renderer.text(sequence)[0].split()[-1] == "EOS"
+
+
+@given(semiautomata(), st.integers(1, 7), st.booleans())
+def test_ids_are_disjoint_and_all_used(task: Semiautomaton, horizon: int, length_hint: bool) -> None:
+    vocabulary = vocabulary_of(task, horizon, length_hint)
+    ids = list(range(task.symbols))
+    ids += [vocabulary.first_state + q for q in range(task.states)]
+    ids.append(vocabulary.eos)
+    if length_hint:
+        ids += [vocabulary.length_token(length) for length in range(2, horizon + 2)]
+    assert ids == list(range(vocabulary.size))
+    assert len(set(vocabulary.tokens())) == vocabulary.size
+
+
+def test_names_and_room() -> None:
+    task = parse_task("C2")
+    vocabulary = vocabulary_of(task, 3, length_hint=True)
+    assert vocabulary.tokens() == ("x:0", "x:1", "q:0", "q:1", "EOS", "LEN_2", "LEN_3", "LEN_4")
+    plain = Renderer(vocabulary_of(task, 3, length_hint=False), 3, 0)
+    assert (plain.prompt_length, plain.generation_limit, plain.context) == (4, 5, 8)
+    assert Renderer(vocabulary, 3, 0).context == 9
+    symbols = torch.tensor([[1, 1, 0]])
+    assert plain.text(plain.sequence(symbols, task.trace(symbols), (2, 3))) == ["x:1 x:1 x:0 q:0 q:0 q:0 EOS"]
+
+
+@pytest.mark.parametrize("length", [1, 5])
+def test_lengths_without_a_token_are_refused(length: int) -> None:
+    vocabulary = vocabulary_of(parse_task("C2"), 3, length_hint=True)
+    with pytest.raises(ValueError, match=f"there is no token LEN_{length}"):
+        vocabulary.length_token(length)
+
+
+def test_a_language_with_lengths_needs_one() -> None:
+    renderer = Renderer(vocabulary_of(parse_task("C2"), 3, length_hint=True), 3, 0)
+    with pytest.raises(ValueError, match="needs the answer's length"):
+        renderer.prompt(torch.zeros(1, 3, dtype=torch.int64))
+
+
+E, X, Q = 5, 0, 2
+"""In the language below: EOS, the symbol 0, the state 0."""
+
+
+@pytest.mark.parametrize(
+    ("written", "state", "length", "ended"),
+    [
+        ([Q + 1, E, E, E], 1, 2, True),
+        ([Q, Q + 2, E, E], 2, 3, True),
+        ([Q, Q, Q, E], 0, 4, True),
+        ([E, Q, E, E], -1, 1, True),  # nothing was said
+        ([Q + 1, X, E, E], -1, 3, True),  # EOS comes after a symbol
+        ([Q, Q, Q, Q + 1], -1, 4, False),  # no EOS counts as wrong
+        ([Q + 1, E, Q, Q], 1, 2, True),  # what follows EOS is ignored
+        ([X, Q + 1, E, E], 1, 3, True),
+    ],
+)
+def test_reading_of_answers(written: list[int], state: int, length: int, ended: bool) -> None:
+    renderer = Renderer(Vocabulary(("0", "1"), ("0", "1", "2")), 2, 0)
+    assert renderer.vocabulary.eos == E
+    answers = renderer.read(torch.tensor([written, [Q, E, E, E]]))
+    found: list[Tensor] = [answers.final_state, answers.length, answers.ended]
+    assert [column.tolist() for column in found] == [[state, 0], [length, 2], [ended, True]]

@@ -1,0 +1,70 @@
+"""Intervals against published values and against what defines them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+from scipy.stats import binom
+
+from internalize.statistics import Interval, Rate, clopper_pearson, mean_interval, wilson
+
+
+@pytest.mark.parametrize(
+    ("successes", "trials", "low", "high"),
+    [
+        (81, 263, 0.2553, 0.3662),  # R. G. Newcombe, Statistics in Medicine 17 (1998), table I, method 3
+        (15, 148, 0.0624, 0.1605),
+        (0, 20, 0.0, 0.1611),
+        (1, 29, 0.0061, 0.1718),
+    ],
+)
+def test_wilson_gives_newcombes_table(successes: int, trials: int, low: float, high: float) -> None:
+    found = wilson(successes, trials)
+    assert (found.low, found.high) == pytest.approx((low, high), abs=5e-5)
+
+
+@pytest.mark.parametrize(("successes", "trials"), [(0, 10), (1, 10), (7, 10), (10, 10), (81, 263)])
+def test_clopper_pearson_leaves_exactly_half_the_error_on_each_side(successes: int, trials: int) -> None:
+    found = clopper_pearson(successes, trials)
+    if successes == 0:
+        assert found.low == 0.0
+    else:
+        assert binom.sf(successes - 1, trials, found.low) == pytest.approx(0.025)
+    if successes == trials:
+        assert found.high == 1.0
+    else:
+        assert binom.cdf(successes, trials, found.high) == pytest.approx(0.025)
+
+
+@pytest.mark.parametrize("interval", [wilson, clopper_pearson])
+def test_intervals_mirror_when_success_becomes_failure(
+    interval: Callable[[int, int], Interval],
+) -> None:
+    for successes in range(13):
+        a, b = interval(successes, 12), interval(12 - successes, 12)
+        assert (a.low, a.high) == pytest.approx((1 - b.high, 1 - b.low), abs=1e-12)
+        assert successes / 12 in a
+
+
+def test_mean_interval_is_the_normal_one_with_the_unbiased_variance() -> None:
+    values = [2.0, 2.0, 3.0, 7.0]
+    found = mean_interval(sum(values), sum(v * v for v in values), len(values))
+    variance = sum((v - 3.5) ** 2 for v in values) / 3
+    assert found.low == pytest.approx(3.5 - 1.959964 * math.sqrt(variance / 4), abs=1e-6)
+    assert found.high == pytest.approx(3.5 + 1.959964 * math.sqrt(variance / 4), abs=1e-6)
+    assert mean_interval(2.0, 4.0, 1) == Interval(2.0, 2.0)
+
+
+def test_rate_shows_value_and_interval() -> None:
+    rate = Rate(81, 263)
+    assert rate.value == 81 / 263
+    assert rate.interval == wilson(81, 263)
+    assert str(rate) == "30.8 % [25.5, 36.6]"
+
+
+@pytest.mark.parametrize(("successes", "trials"), [(0, 0), (3, 2), (-1, 4)])
+def test_impossible_counts_are_refused(successes: int, trials: int) -> None:
+    with pytest.raises(ValueError, match=f"got {successes} of {trials}"):
+        wilson(successes, trials)

@@ -1,0 +1,141 @@
+"""What the README says is done as a stranger would: the wheel installed elsewhere, in an empty folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    """The README's fenced blocks of a language, without their indentation."""
+    found = re.findall(rf"^( *)```{language}\n(.*?)^ *```$", README, flags=re.DOTALL | re.MULTILINE)
+    return [re.sub(rf"^{indent}", "", text, flags=re.MULTILINE) for indent, text in found]
+
+
+@dataclass(frozen=True)
+class Stranger:
+    """A folder with nothing in it, and the package from its wheel."""
+
+    folder: Path
+    site: Path
+
+    def python(self, *arguments: str) -> str:
+        environment = {**os.environ, "PYTHONPATH": str(self.site), "HF_HUB_OFFLINE": "1", "COLUMNS": "100"}
+        done = subprocess.run(
+            [sys.executable, *arguments],
+            cwd=self.folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert done.returncode == 0, f"{arguments}: {done.stderr}"
+        return done.stdout
+
+    def internalize(self, words: list[str]) -> str:
+        return self.python("-m", "internalize.cli", *words)
+
+
+@pytest.fixture(scope="module")
+def stranger(tmp_path_factory: pytest.TempPathFactory) -> Stranger:
+    source, site = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("site")
+    shutil.copytree(ROOT / "src", source / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source / name)
+    build = ["-m", "build", "--wheel", "--no-isolation", "--outdir", "dist"]
+    subprocess.run([sys.executable, *build], capture_output=True, check=True, cwd=source)
+    wheel = next((source / "dist").glob("*.whl"))
+    install = ["-m", "pip", "install", "--quiet", "--no-deps", "--target", str(site), str(wheel)]
+    subprocess.run([sys.executable, *install], capture_output=True, check=True, cwd=source)
+    stranger = Stranger(tmp_path_factory.mktemp("empty"), site)
+    where = stranger.python("-c", "import internalize; print(internalize.__file__)")
+    assert Path(where.strip()).is_relative_to(site)
+    return stranger
+
+
+def small(command: str) -> list[str]:
+    """The command's words, with less training and measuring."""
+    command = re.sub(r"--iterations \d+", "--iterations 40 --evaluation.final-samples 200", command)
+    command = re.sub(r"--samples \d+", "--samples 200", command)
+    return re.sub(r"--seeds \d+", "--seeds 2", command).split()[1:]
+
+
+def test_the_commands_of_the_readme(stranger: Stranger) -> None:
+    commands = [
+        line for block in blocks("sh") for line in block.splitlines() if line.startswith("internalize ")
+    ]
+    assert len(commands) >= 5
+    run = ""
+    for command in commands:
+        words = [run if word == "RUN" else word for word in small(command)]
+        output = stranger.internalize(words)
+        if "--json" not in words:
+            assert output.strip(), command
+            continue
+        result = json.loads(output.splitlines()[-1])
+        if words[0] == "train":
+            run = result["run"]
+            keys = {
+                "run",
+                "id_accuracy",
+                "ood_accuracy",
+                "response_length",
+                "internalized",
+                "iterations",
+                "seconds",
+            }
+            assert keys <= set(result)
+            assert result["iterations"] == 40
+        elif words[0] == "evaluate":
+            low, high = result["interval"]
+            assert low <= result["accuracy"] <= high
+            assert 1 <= result["response_length"] <= 14
+
+
+def test_the_python_of_the_readme(stranger: Stranger) -> None:
+    train, huggingface, *_ = blocks("python")
+    assert 0 <= float(stranger.python("-c", train).strip()) <= 1
+    run = next((stranger.folder / "runs").glob("C2-T4-left-*"))
+    code = huggingface.replace("RUN", run.as_posix())
+    code += "\nprint(tokenizer('x:0 x:1 x:1 x:0 q:0')['input_ids'], type(model).__name__)"
+    assert stranger.python("-c", code).strip() == "[0, 1, 1, 0, 2] GPT2LMHeadModel"
+
+
+def test_a_curriculum_and_a_task_of_ones_own(stranger: Stranger) -> None:
+    curriculum = blocks("python")[2]
+    (stranger.folder / "mymodule.py").write_text(curriculum)
+    (stranger.folder / "turnstile.json").write_text('{"transitions": [[0, 1], [0, 1]]}')
+    command = "train --task turnstile.json --horizon 5 --method mymodule:OddFirst --iterations 30 --json"
+    shape = "--model.depth 1 --model.width 16 --model.heads 4 --evaluation.final-samples 100"
+    result = json.loads(stranger.internalize([*command.split(), *shape.split()]).splitlines()[-1])
+    assert result["stages"] == 3
+    copied = {path.name for path in Path(stranger.folder / result["run"] / "sources").glob("*/*")}
+    assert copied == {"mymodule.py", "turnstile.json"}
+
+
+def test_the_demo(stranger: Stranger) -> None:
+    output = stranger.internalize(["demo", "--iterations", "40"])
+    page = Path(output.splitlines()[-1])
+    text = page.read_text(encoding="utf-8")
+    assert page.is_relative_to(stranger.folder)
+    assert all(word in text for word in ("CoT", "E2E", "internalized", "<svg"))
+    assert not re.search(r'(src|href)="(?!#)', text), "the page is self-contained"
+
+
+def test_the_map_names_every_room() -> None:
+    package = ROOT / "src" / "internalize"
+    rooms = {p.name + "/" for p in package.iterdir() if p.is_dir() and (p / "__init__.py").exists()}
+    missing = sorted(room for room in rooms if f"`{room}`" not in README)
+    assert not missing, f"not in the README's map: {missing}"
