@@ -2,7 +2,7 @@
 
 Started by test_faults.py as a script with a plan (JSON) on its standard input. Every attempt is a process of
 its own, made by `fork` after the slow imports, that runs the real command line and is ended by a real
-SIGKILL: from outside after some seconds, or by its own hand at a named point of its work.
+SIGKILL: from outside, some milliseconds after some step, or by its own hand at a named point of its work.
 """
 
 from __future__ import annotations
@@ -80,18 +80,39 @@ def plant(point: str, when: str, count: int, only_after: str | None) -> None:
         setattr(owner, name, arm(getattr(owner, name)))
 
 
+def signal_at_step(count: int, pipe: int) -> None:
+    """Write a byte to the pipe when the `count`-th step of this process begins."""
+    seen = 0
+    inner = ChainExperiment.advance
+
+    def around(*arguments: Any) -> Any:
+        nonlocal seen
+        seen += 1
+        if seen == count:
+            os.write(pipe, b"!")
+        return inner(*arguments)
+
+    ChainExperiment.advance = around  # type: ignore[method-assign]
+
+
 def attempt(words: list[str], kill: dict[str, Any] | None) -> int:
     """One training from where the last one left off; the result is as `os.waitstatus_to_exitcode` gives it."""
     sys.stdout.flush()
+    told, tell = os.pipe()
     child = os.fork()
     if child == 0:
+        os.close(told)
+        if kill is not None and "steps" in kill:
+            signal_at_step(kill["steps"], tell)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         if kill is not None and "point" in kill:
             plant(kill["point"], kill["when"], kill["count"], kill.get("after"))
         os._exit(cli.main(words))
-    if kill is not None and "seconds" in kill:
+    os.close(tell)
+    if kill is not None and "steps" in kill and os.read(told, 1):
         time.sleep(kill["seconds"])
         os.kill(child, signal.SIGKILL)
+    os.close(told)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 

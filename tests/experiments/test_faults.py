@@ -64,7 +64,9 @@ def kill_plan(method: str, rounds: int, seed: int) -> list[Kill]:
     chance = random.Random(seed)
     kills: list[Kill] = []
     for _ in range(rounds):
-        some: list[Kill] = [{"seconds": chance.uniform(0.05, 0.3)} for _ in range(14)]
+        some: list[Kill] = [
+            {"steps": chance.randint(1, 40), "seconds": chance.uniform(0, 0.02)} for _ in range(14)
+        ]
         some += inside_saving(chance.randint(2, 5))
         some.append({"point": "evaluate", "when": "after", "count": 1})
         if method != "mixture":
@@ -114,9 +116,9 @@ def check(tmp_path: Path, rounds: int, horizon: int, iterations: int) -> None:
 
 
 def test_many_kills_change_no_byte(tmp_path: Path) -> None:
-    check(tmp_path, rounds=1, horizon=5, iterations=500)
+    check(tmp_path, rounds=1, horizon=16, iterations=2_400)
 
 
 @pytest.mark.slow
 def test_very_many_kills_change_no_byte(tmp_path: Path) -> None:
-    check(tmp_path, rounds=4, horizon=24, iterations=3_600)
+    check(tmp_path, rounds=4, horizon=60, iterations=9_000)

@@ -22,7 +22,7 @@ from internalize import (
     ScheduleConfig,
     train,
 )
-from internalize.analysis.loading import load_chain
+from internalize.analysis.opening import open_chain
 from internalize.cli import main
 from internalize.errors import BadInput
 from internalize.experiments.execution import keeps_stage, resolve_device
@@ -120,7 +120,8 @@ def test_curricula_share_a_prefix(internalized: Run, tmp_path: Path) -> None:
         run = train(config, out=tmp_path / "runs")
         assert run.metrics("train")["loss"][0] < 0.1  # it knew the chain from the beginning
     shutil.rmtree(source)
-    assert load_chain(run.path).shown == (4,)
+    chain = open_chain(run.path)
+    assert chain.own_shown(chain.final_stage()) == (4,)
     with pytest.raises(BadInput, match="init-from: "):
         train(config, out=tmp_path / "elsewhere")
 
@@ -171,13 +172,13 @@ def test_a_run_keeps_its_users_files(
 
     next(iter(run.copies().values())).write_text(OWN + "# changed")
     with pytest.raises(BadInput, match=r"the run's copy of own.* is missing or has changed"):
-        load_chain(run.path)
+        open_chain(run.path)
 
 
 def test_positions_that_hugging_face_lacks_are_trained_and_kept(tmp_path: Path) -> None:
     run = train(replace(BRIEF, model=replace(BRIEF.model, positions="rotary")), out=tmp_path)
     assert [path.name for path in (run.path / "model").iterdir()] == ["model.safetensors"]
-    assert load_chain(run.path).predictor.model.config.positions == "rotary"
+    assert open_chain(run.path).model().config.positions == "rotary"
 
 
 def test_which_stages_are_kept(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from internalize.benchmarks.kernels import KernelRow, compare_kernels
 from internalize.benchmarks.scaling import Scaling, scaling
 from internalize.display.terminal import results_table
 from internalize.errors import require
+from internalize.runs.provenance import provenance
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,7 @@ class Report:
             "growth": [asdict(row) for row in self.growth],
             "kernels": [asdict(row) for row in self.kernels],
             "scaling": None if s is None else {**asdict(s), "share": s.share},
+            "provenance": provenance(torch.device("cpu")),
         }
 
     def tables(self) -> list[Table]:

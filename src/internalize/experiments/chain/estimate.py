@@ -50,7 +50,7 @@ def estimate(config: ChainConfig, device: torch.device) -> Estimate:
 
 
 def _evaluation_seconds(experiment: ChainExperiment, state: ChainState) -> float:
-    """All measurements of a run, from a few answers at full length; with stages they are half as long on average."""
+    """All measurements of a run, from a few answers at full length; with stages half as long on average."""
     config = experiment.config
     symbols = experiment.inputs.sample(
         (TRIAL_ANSWERS, config.horizon), Streams(0, experiment.device)("estimate")
