@@ -10,10 +10,10 @@ demo: $(VENV)/core
 	$(BIN)/internalize demo
 
 test: $(VENV)/dev
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 test-slow: $(VENV)/dev
-	$(BIN)/python -m pytest -m "slow or not slow"
+	$(BIN)/python -m pytest -n auto --dist loadfile -m "slow or not slow"
 
 check: $(VENV)/dev
 	$(BIN)/ruff check .

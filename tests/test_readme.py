@@ -30,7 +30,8 @@ class Stranger:
     folder: Path
     site: Path
 
-    def python(self, *arguments: str) -> str:
+    def python(self, *arguments: str, codes: tuple[int, ...] = (0,)) -> str:
+        """What Python prints on its standard output; its exit code must be one of `codes`."""
         environment = {**os.environ, "PYTHONPATH": str(self.site), "HF_HUB_OFFLINE": "1", "COLUMNS": "100"}
         done = subprocess.run(
             [sys.executable, *arguments],
@@ -41,11 +42,12 @@ class Stranger:
             timeout=300,
             check=False,
         )
-        assert done.returncode == 0, f"{arguments}: {done.stderr}"
+        assert done.returncode in codes, f"{arguments}: {done.stderr}"
         return done.stdout
 
     def internalize(self, words: list[str]) -> str:
-        return self.python("-m", "internalize.cli", *words)
+        # `check` says with 1 that a clause failed, as it must for a model that hardly trained
+        return self.python("-m", "internalize.cli", *words, codes=(0, 1) if words[0] == "check" else (0,))
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +70,7 @@ def stranger(tmp_path_factory: pytest.TempPathFactory) -> Stranger:
 def small(command: str) -> list[str]:
     """The command's words, with less training and measuring."""
     command = re.sub(r"--iterations \d+", "--iterations 40 --evaluation.final-samples 200", command)
-    command = re.sub(r"--samples \d+", "--samples 200", command)
+    command = re.sub(r"--samples \d+|(?<=matrix RUN)$", " --samples 60", command)
     return re.sub(r"--seeds \d+", "--seeds 2", command).split()[1:]
 
 
@@ -79,7 +81,7 @@ def test_the_commands_of_the_readme(stranger: Stranger) -> None:
     assert len(commands) >= 5
     run = ""
     for command in commands:
-        words = [run if word == "RUN" else word for word in small(command)]
+        words = [re.sub(r"^RUN(?=$|@)", run, word) for word in small(command)]
         output = stranger.internalize(words)
         if "--json" not in words:
             assert output.strip(), command

@@ -32,7 +32,7 @@ TIMED_ANSWERS = 1_000
 
 SETTING = ChainConfig(
     task="C2",
-    horizon=12,
+    horizon=10,
     iterations=8_000,
     model=ModelConfig(depth=1, width=64, heads=32),
     schedule=ScheduleConfig(kind="adaptive"),

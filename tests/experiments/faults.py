@@ -66,8 +66,13 @@ def interrupted_at(step: int, out: Path, config: ChainConfig = CONFIG, **fields:
 
 
 def results(out: Path) -> dict[str, bytes]:
-    """Every byte that must be the same: metrics, model, stages, and the last checkpoint with the optimizer."""
+    """The bytes of the only run in a folder."""
     (run,) = out.iterdir()
+    return bytes_of(run)
+
+
+def bytes_of(run: Path) -> dict[str, bytes]:
+    """Every byte that must be the same: metrics, model, stages, and the last checkpoint with the optimizer."""
     files = [run / "metrics.jsonl", run / "config.json", *run.glob("model/*"), *run.glob("stages/*")]
     files.append(max(run.glob("checkpoints/*.safetensors")))
     content = {str(path.relative_to(run)): path.read_bytes() for path in files}

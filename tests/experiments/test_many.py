@@ -1,0 +1,82 @@
+"""Many runs side by side: the same bytes as one after the other, and one bad run leaves the others alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from internalize import ChainConfig, EvaluationConfig, Execution, ModelConfig, OptimizerConfig, train
+from internalize.errors import BadInput
+from internalize.experiments.many import execute_many
+from tests.experiments.faults import bytes_of
+
+BRIEF = ChainConfig(
+    task="C2",
+    horizon=3,
+    method="left",
+    iterations=60,
+    batch=16,
+    model=ModelConfig(depth=1, width=16, heads=4),
+    evaluation=EvaluationConfig(every=1_000, samples=50, final_samples=100),
+)
+
+
+def test_side_by_side_gives_the_same_bytes_as_one_after_the_other(tmp_path: Path) -> None:
+    configs = [replace(BRIEF, seed=seed) for seed in range(3)]
+    outcomes = execute_many(configs, Execution(out=tmp_path / "together"), workers=2)
+    assert [outcome.state for outcome in outcomes] == ["done"] * 3
+    for config in configs:
+        train(config, out=tmp_path / "apart")
+    for outcome in outcomes:
+        assert outcome.run is not None
+        together, apart = outcome.run.path, tmp_path / "apart" / outcome.run.path.name
+        assert bytes_of(together) == bytes_of(apart)
+
+
+def test_a_run_that_fails_leaves_the_others_alone(tmp_path: Path) -> None:
+    diverges = replace(BRIEF, optimizer=OptimizerConfig(lr=1e30))
+    outcomes = execute_many([BRIEF, diverges, replace(BRIEF, seed=1)], Execution(out=tmp_path), workers=1)
+    assert [outcome.state for outcome in outcomes] == ["done", "failed", "done"]
+    assert outcomes[1].exit_code == 1
+    assert "step" in outcomes[1].error
+
+
+def test_nothing_starts_if_one_config_cannot_run(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="unknown task"):
+        execute_many([BRIEF, replace(BRIEF, task="Z9")], Execution(out=tmp_path / "runs"))
+    assert not (tmp_path / "runs").exists()
+
+
+class Assassin:
+    """Kills the worker of the first run that makes progress."""
+
+    def __init__(self, out: Path) -> None:
+        self.out = out
+        self.killed = False
+
+    def begin(self, names: Sequence[str]) -> None: ...
+
+    def end(self) -> None: ...
+
+    def event(self, index: int, event: Mapping[str, Any]) -> None:
+        owners = list(self.out.glob("*/.owner.json"))
+        if index == 0 and not self.killed and event["event"] in ("begin", "row") and owners:
+            os.kill(json.loads(owners[0].read_text())["process"], signal.SIGKILL)
+            self.killed = True
+
+
+def test_a_dead_worker_costs_its_own_run_only_and_the_same_call_goes_on(tmp_path: Path) -> None:
+    configs = [replace(BRIEF, iterations=2_000), replace(BRIEF, seed=1)]
+    assassin = Assassin(tmp_path)
+    outcomes = execute_many(configs, Execution(out=tmp_path), workers=1, observer=assassin)
+    assert assassin.killed
+    assert [outcome.state for outcome in outcomes] == ["failed", "done"]
+    again = execute_many(configs, Execution(out=tmp_path), workers=1)
+    assert [outcome.state for outcome in again] == ["done", "done"]
