@@ -33,7 +33,7 @@ TIMED_ANSWERS = 1_000
 SETTING = ChainConfig(
     task="C2",
     horizon=10,
-    iterations=8_000,
+    iterations=12_000,
     model=ModelConfig(depth=1, width=64, heads=32),
     schedule=ScheduleConfig(kind="adaptive"),
     optimizer=OptimizerConfig(lr=5e-4),

@@ -92,7 +92,7 @@ def signal_at_step(count: int, pipe: int) -> None:
             os.write(pipe, b"!")
         return inner(*arguments)
 
-    ChainExperiment.advance = around  # type: ignore[method-assign]
+    ChainExperiment.advance = around  # type: ignore[method-assign, assignment]
 
 
 def attempt(words: list[str], kill: dict[str, Any] | None) -> int:
