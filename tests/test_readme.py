@@ -86,7 +86,7 @@ def test_the_commands_of_the_readme(stranger: Stranger) -> None:
         if "--json" not in words:
             assert output.strip(), command
             continue
-        result = json.loads(output.splitlines()[-1])
+        result = json.loads(output)
         if words[0] == "train":
             run = result["run"]
             keys = {

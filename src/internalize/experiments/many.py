@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import queue
@@ -48,6 +49,18 @@ class FleetObserver(Protocol):
 class _Worker:
     process: subprocess.Popen[str]
     job: int | None = None
+    listener: threading.Thread | None = None
+
+    def close(self) -> None:
+        """No more jobs; wait until it has ended and all that it said was heard."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        with contextlib.suppress(BrokenPipeError):  # it may be dead already
+            self.process.stdin.close()
+        self.process.wait()
+        if self.listener is not None:
+            self.listener.join()
+        self.process.stdout.close()
 
 
 @dataclass
@@ -68,7 +81,8 @@ class _Pool:
         )
         worker = _Worker(process)
         self.workers.append(worker)
-        threading.Thread(target=self._listen, args=(worker,), daemon=True).start()
+        worker.listener = threading.Thread(target=self._listen, args=(worker,), daemon=True)
+        worker.listener.start()
         return worker
 
     def _listen(self, worker: _Worker) -> None:
@@ -86,10 +100,7 @@ class _Pool:
 
     def close(self) -> None:
         for worker in self.workers:
-            assert worker.process.stdin is not None
-            worker.process.stdin.close()
-        for worker in self.workers:
-            worker.process.wait()
+            worker.close()
 
 
 def execute_many(
@@ -149,6 +160,7 @@ def _drive(
         if event is None:
             event = {"event": "failed", "error": "the worker process died", "exit_code": 1}
             pool.workers.remove(worker)
+            worker.close()
             if waiting:
                 _give_next(pool, pool.start_worker(), waiting, outcomes)
         index = worker.job
