@@ -40,7 +40,6 @@ class Execution:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "out", Path(self.out))  # out="runs" is what one writes in Python
-        object.__setattr__(self, "out", Path(self.out))  # Python users may give text
         require(self.threads is None or self.threads >= 1, "threads", f"must be at least 1, got {self.threads}")
         good = self.checkpoint_minutes > 0
         require(good, "checkpoint-minutes", f"must be more than 0, got {self.checkpoint_minutes}")

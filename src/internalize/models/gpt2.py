@@ -35,6 +35,8 @@ class ModelConfig:
     """Width of the MLP's hidden layer; four times the embedding dimension if not given."""
     positions: Positions = "absolute"
     """Position encoding: learned absolute ones (the paper's), none, or rotary."""
+    init_std: float = 0.02
+    """Standard deviation of the initial weights; those into the residual stream are √(2·depth) times smaller."""
 
     def __post_init__(self) -> None:
         require(self.depth >= 1, "model.depth", f"must be at least 1, got {self.depth}")
@@ -46,6 +48,8 @@ class ModelConfig:
             f"must divide model.width = {self.width}, got {self.heads}",
         )
         require(self.mlp is None or self.mlp >= 1, "model.mlp", f"must be at least 1, got {self.mlp}")
+        good = 0 < self.init_std < float("inf")
+        require(good, "model.init-std", f"must be more than 0 and finite, got {self.init_std}")
         if self.positions == "rotary":
             even = (self.width // self.heads) % 2 == 0
             require(even, "model.positions", "rotary needs heads of even size (model.width / model.heads)")
@@ -186,14 +190,14 @@ class GPT2(nn.Module):
     @torch.no_grad()
     def initialise(self, generator: torch.Generator) -> None:
         """Hugging Face's GPT-2 initialisation, drawn in the order of the parameters' names."""
-        residual_std = 0.02 / (2 * self.config.depth) ** 0.5
+        residual_std = self.config.init_std / (2 * self.config.depth) ** 0.5
         for name, parameter in self.named_parameters():
             if name.endswith("bias"):
                 parameter.zero_()
             elif ".ln_" in name:
                 parameter.fill_(1.0)
             else:
-                std = residual_std if name.endswith("c_proj.weight") else 0.02
+                std = residual_std if name.endswith("c_proj.weight") else self.config.init_std
                 parameter.normal_(0.0, std, generator=generator)
 
 
