@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,9 +14,18 @@ from typing import Any
 from rich.live import Live
 from rich.table import Table as RichTable
 
-from internalize.display.terminal import Pace, errors_console, percent
+from internalize.display.terminal import Pace, duration, errors_console, percent
 
 MOST_ROWS = 24
+STATES = {
+    "done": "done",
+    "failed": "failed",
+    "interrupted": "interrupted",
+    "retry": "waiting",
+    "busy": "elsewhere",
+}
+"""What an event makes of a run that was running."""
+ENDED = ("done", "failed", "interrupted")
 
 
 @dataclass
@@ -23,30 +33,64 @@ class _Line:
     """What is known of one run."""
 
     name: str
+    weight: float = 1.0
     state: str = "waiting"
     stage: SimpleNamespace | None = None
     numbers: dict[str, float] = field(default_factory=dict)
     pace: Pace = field(default_factory=Pace)
     error: str = ""
+    share_before: float = 0.0
+    """How much of it was done when it was first heard of."""
+
+    @property
+    def share(self) -> float:
+        """How much of it is done, of 1."""
+        if self.state == "done":
+            return 1.0
+        return 0.0 if self.stage is None else self.stage.step / max(1, self.stage.steps)
 
 
 class Fleet:
     """The newest of every run, from the events of `experiments/worker.py`."""
 
-    def __init__(self, title: str, headline: Mapping[str, str]) -> None:
+    def __init__(
+        self, title: str, headline: Mapping[str, str], expected: Sequence[float] | None = None
+    ) -> None:
+        """expected: seconds of every run, to weigh them by; all alike if not given."""
         self.title = title
         self.headline = headline
         self.lines: list[_Line] = []
+        self._expected = expected
+        self._began = time.perf_counter()
 
     def begin(self, names: Sequence[str]) -> None:
-        self.lines = [_Line(name) for name in names]
+        expected = [1.0] * len(names) if self._expected is None else self._expected
+        self.lines = [_Line(name, weight) for name, weight in zip(names, expected, strict=True)]
+        self._began = time.perf_counter()
+
+    def totals(self) -> str:
+        """`12 done, 2 running, 86 waiting, about 3 h left`."""
+        counts = Counter(line.state for line in self.lines)
+        always = ("done", "running", "failed", "waiting")
+        states = [*always, *(state for state in ("elsewhere", "interrupted") if counts[state])]
+        parts = [f"{counts[state]} {state}" for state in states]
+        return ", ".join([*parts, *([f"about {left} left"] if (left := self._left()) else [])])
+
+    def _left(self) -> str:
+        """By how fast the whole has moved since the beginning."""
+        moved = sum(line.weight * (line.share - line.share_before) for line in self.lines)
+        rest = sum(line.weight * (1 - line.share) for line in self.lines if line.state not in ENDED)
+        spent = time.perf_counter() - self._began
+        return duration(rest * spent / moved) if moved > 0 and spent > 5 and rest > 0 else ""
 
     def event(self, index: int, event: Mapping[str, Any]) -> None:
         line = self.lines[index]
-        line.state = event["event"] if event["event"] in ("done", "failed", "interrupted") else "running"
+        line.state = STATES.get(event["event"], "running")
         line.error = event.get("error", line.error)
         if "stage" in event:
+            new = line.stage is None
             line.stage = SimpleNamespace(**event["stage"])
+            line.share_before = line.share if new else line.share_before
             line.pace.mark(line.stage.step)
         row = event.get("row", {})
         line.numbers |= {key: row[key] for key in self.headline if isinstance(row.get(key), float)}
@@ -64,8 +108,10 @@ class Fleet:
 class LiveFleet(Fleet):
     """A table on a terminal, drawn anew four times a second."""
 
-    def __init__(self, title: str, headline: Mapping[str, str]) -> None:
-        super().__init__(title, headline)
+    def __init__(
+        self, title: str, headline: Mapping[str, str], expected: Sequence[float] | None = None
+    ) -> None:
+        super().__init__(title, headline, expected)
         self._live = Live(
             get_renderable=self.draw, console=errors_console(), refresh_per_second=4, transient=True
         )
@@ -78,9 +124,7 @@ class LiveFleet(Fleet):
         self._live.stop()
 
     def draw(self) -> RichTable:
-        counts = Counter(line.state for line in self.lines)
-        summary = ", ".join(f"{counts[state]} {state}" for state in ("done", "running", "failed", "waiting"))
-        table = RichTable(title=f"{self.title}: {summary}", title_justify="left", title_style="bold")
+        table = RichTable(title=f"{self.title}: {self.totals()}", title_justify="left", title_style="bold")
         for i, name in enumerate(["run", "", "stage", "steps", *self.headline.values(), ""]):
             table.add_column(name, justify="left" if i < 2 else "right")
         for line in self._shown():
@@ -93,31 +137,39 @@ class LiveFleet(Fleet):
         return table
 
     def _shown(self) -> list[_Line]:
-        """All of them, or where they are too many those that run or failed, and the newest others."""
+        """All of them, or where they are too many those that run, then those that failed."""
         if len(self.lines) <= MOST_ROWS:
             return self.lines
-        order = {"running": 0, "failed": 1, "interrupted": 1, "done": 2, "waiting": 3}
-        return sorted(self.lines, key=lambda line: order[line.state])[:MOST_ROWS]
+        running = [line for line in self.lines if line.state == "running"]
+        failed = [line for line in self.lines if line.state in ("failed", "interrupted")]
+        return [*running, *failed][:MOST_ROWS]
 
 
 class LineFleet(Fleet):
-    """A timestamped line when a run begins, at the end of each stage it evaluates, and when it ends."""
+    """A timestamped line for each evaluation and when a run ends; with many runs for the ends alone."""
 
     def event(self, index: int, event: Mapping[str, Any]) -> None:
         super().event(index, event)
         line = self.lines[index]
-        ended = event["event"] in ("done", "failed", "interrupted")
-        if not ended and event.get("row", {}).get("event") != "evaluation":
+        many = len(self.lines) > MOST_ROWS
+        evaluated = event.get("row", {}).get("event") == "evaluation" and not many
+        if not evaluated and event["event"] not in STATES:
             return
         parts = [f"{h} {n}" for h, n in zip(self.headline.values(), self.numbers(line), strict=True) if n]
         if line.stage is not None:
             parts.insert(
                 0, f"stage {line.stage.index}/{line.stage.total}, {line.stage.step:,} {line.stage.unit}"
             )
-        text = line.error if line.error else ", ".join(parts)
-        print(f"{datetime.now():%H:%M:%S} {line.name}: {line.state}, {text}", file=sys.stderr, flush=True)
+        text = line.error if line.error and line.state != "done" else ", ".join(parts)
+        total = f" ({self.totals()})" if many else ""
+        print(
+            f"{datetime.now():%H:%M:%S} {line.name}: {line.state}, {text}{total}", file=sys.stderr, flush=True
+        )
 
 
-def fleet_view(title: str, headline: Mapping[str, str]) -> Fleet:
-    """A live table where progress goes to a terminal, lines where it goes to a file or a pipe."""
-    return (LiveFleet if sys.stderr.isatty() else LineFleet)(title, headline)
+def fleet_view(title: str, headline: Mapping[str, str], expected: Sequence[float] | None = None) -> Fleet:
+    """A live table where progress goes to a terminal, lines where it goes to a file or a pipe.
+
+    expected: seconds of every run, for the time left of all.
+    """
+    return (LiveFleet if sys.stderr.isatty() else LineFleet)(title, headline, expected)

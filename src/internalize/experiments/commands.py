@@ -22,7 +22,7 @@ from internalize.experiments.kinds import ExperimentConfig
 from internalize.experiments.loop import Observer
 from internalize.experiments.many import Outcome, execute_many
 from internalize.experiments.resuming import refuse_changes
-from internalize.experiments.training import identity_of, load_config, resume, threads, train
+from internalize.experiments.training import load_config, resume, run_folder, threads, train
 from internalize.runs.folder import Run
 from internalize.statistics import Rate
 
@@ -92,9 +92,7 @@ def observers_for(config: ExperimentConfig, execution: Execution) -> list[Observ
 
 def _announce(config: ChainConfig, execution: Execution) -> None:
     """Say beforehand how long it will take and how much memory, unless the run is there already."""
-    sources = config.check({})
-    folder = execution.out / identity_of(config, sources).folder_name(config.label())
-    if folder.exists() and not execution.fresh:
+    if run_folder(config, execution.out).exists() and not execution.fresh:
         return
     with threads(execution.threads):
         guess = estimate(config, resolve_device(execution.device))

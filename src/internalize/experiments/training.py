@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -31,16 +32,18 @@ def train(
     config: ExperimentConfig,
     execution: Execution | None = None,
     observers: Sequence[Observer] = (),
+    copies: Copies | None = None,
     **fields: Any,
 ) -> Run:
     """Carry an experiment out, or go on with it, or return at once if it is finished.
 
+    copies: where the user's files are if not where the config says (on another machine).
     fields: entries of `Execution`, for example out="runs" or device="cpu".
     """
     execution = replace(execution or Execution(), **fields)
     observers = [*observers, *find_trackers(execution.tracker)]
     resolve_device(execution.device)  # refuse before a folder is made
-    sources = config.check({})
+    sources = config.check(copies or {})
     identity = identity_of(config, sources)
     run = Run.create(execution.out, config.label(), identity)
     with told_plainly(run.path), own(run.path):
@@ -121,6 +124,11 @@ def _note_differences(run: Run, device: torch.device) -> None:
 
 def identity_of(config: ExperimentConfig, sources: Sequence[Source]) -> Identity:
     return Identity(config.kind, to_json(config), {source.name: source.digest() for source in sources})
+
+
+def run_folder(config: ExperimentConfig, out: Path, copies: Copies | None = None) -> Path:
+    """Where the run of this config is or will be below `out`."""
+    return out / identity_of(config, config.check(copies or {})).folder_name(config.label())
 
 
 def load_config(run: Run) -> ExperimentConfig:

@@ -9,34 +9,40 @@ from __future__ import annotations
 
 import json
 import os
+import queue
+import signal
 import sys
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from internalize.configs.codec import from_json
+from internalize.configs.named import Copies
 from internalize.errors import BadInput, RunFailed
 from internalize.experiments.execution import Execution
 from internalize.experiments.interruption import Interrupted
 from internalize.experiments.kinds import config_from_json
+from internalize.experiments.loop import Observer
 from internalize.experiments.protocol import Row, Stage
-from internalize.experiments.training import train
+from internalize.experiments.training import run_folder, train
 from internalize.runs.folder import Run
+from internalize.runs.lock import Owned, own
 
 HEARTBEAT = 0.25
 """Seconds between two reports of progress."""
 
 
 class Reporter:
-    """An observer that writes what it sees as lines of JSON."""
+    """An observer that tells what it sees as events: objects of plain JSON."""
 
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
+    def __init__(self, tell: Callable[[dict[str, Any]], None]) -> None:
+        self._tell = tell
         self._last = 0.0
 
     def send(self, event: str, **content: Any) -> None:
-        print(json.dumps({"event": event, **content}), file=self._stream, flush=True)
+        self._tell({"event": event, **content})
 
     def begin(self, run: Run, stage: Stage) -> None:
         self.send("begin", run=str(run.path), stage=vars(stage))
@@ -54,16 +60,57 @@ class Reporter:
         """The job's own last line says how it ended."""
 
 
-def carry_out(job: Mapping[str, Any], reporter: Reporter) -> None:
+def carry_out(
+    job: Mapping[str, Any],
+    reporter: Reporter,
+    observers: Sequence[Observer] = (),
+    copies: Copies | None = None,
+) -> None:
     """One run from beginning to end; whatever happens becomes an event."""
     try:
         config = config_from_json(job["kind"], job["config"])
-        run = train(config, from_json(Execution, job["execution"]), [reporter])
+        execution = from_json(Execution, job["execution"])
+        if job.get("again"):
+            forgive(Run(run_folder(config, execution.out, copies)))
+        run = train(config, execution, [reporter, *observers], copies)
         reporter.send("done", run=str(run.path))
     except Interrupted as stopped:
         reporter.send("interrupted", error=str(stopped), exit_code=stopped.exit_code)
-    except (BadInput, RunFailed, OSError) as problem:
-        reporter.send("failed", error=str(problem), exit_code=2 if isinstance(problem, BadInput) else 1)
+    except Owned as problem:
+        reporter.send("busy", error=str(problem))
+    except Exception as problem:  # a full disk, a mistake in somebody's task: the other runs go on
+        known = isinstance(problem, BadInput | RunFailed | OSError)
+        text = str(problem) if known else f"{type(problem).__name__}: {problem}"
+        reporter.send("failed", error=text, exit_code=2 if isinstance(problem, BadInput) else 1)
+
+
+def forgive(run: Run) -> None:
+    """Let a run that failed go on from its last good checkpoint."""
+    if run.status()["state"] == "failed":
+        with own(run.path):
+            run.set_status("interrupted", message="tried again")
+
+
+class Jobs:
+    """The lines of stdin, read ahead so that the end of whoever gives the jobs is noticed at once."""
+
+    def __init__(self) -> None:
+        self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._working = False
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        for line in sys.stdin:
+            self._lines.put(line)
+        self._lines.put(None)
+        if self._working:  # nobody waits for this run any more: a checkpoint, and out
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    def __iter__(self) -> Iterator[Mapping[str, Any]]:
+        while (line := self._lines.get()) is not None:
+            self._working = True
+            yield json.loads(line)
+            self._working = False
 
 
 def main() -> None:
@@ -71,9 +118,12 @@ def main() -> None:
     events = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     sys.path.insert(0, str(Path.cwd()))
-    reporter = Reporter(events)
-    for line in sys.stdin:
-        carry_out(json.loads(line), reporter)
+    reporter = Reporter(lambda event: print(json.dumps(event), file=events, flush=True))
+    try:
+        for job in Jobs():
+            carry_out(job, reporter)
+    except BrokenPipeError:  # nobody listens any more; the run itself has ended well
+        os._exit(1)
 
 
 if __name__ == "__main__":

@@ -24,14 +24,15 @@ def export_table(entries: Sequence[Entry]) -> Table:
     return Table(rows)
 
 
-def flat(nested: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def flat(nested: Mapping[str, Any], prefix: str = "", lists_as_text: bool = True) -> dict[str, Any]:
     """Nested entries by their dotted names."""
     found: dict[str, Any] = {}
     for name, value in nested.items():
         if isinstance(value, Mapping):
-            found |= flat(value, f"{prefix}{name}.")
+            found |= flat(value, f"{prefix}{name}.", lists_as_text)
         else:
-            found[f"{prefix}{name}"] = json.dumps(value) if isinstance(value, list) else value
+            as_text = lists_as_text and isinstance(value, list)
+            found[f"{prefix}{name}"] = json.dumps(value) if as_text else value
     return found
 
 

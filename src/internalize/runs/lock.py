@@ -18,6 +18,11 @@ from filelock import FileLock, Timeout
 
 from internalize.errors import BadInput, require
 
+
+class Owned(BadInput):
+    """Somebody else is training this run just now."""
+
+
 LOCK, OWNER = ".lock", ".owner.json"
 PATIENCE = 0.3
 """Seconds to wait for the lock: longer than `is_owned` holds it when it looks."""
@@ -31,7 +36,7 @@ def own(folder: Path) -> Iterator[None]:
     try:
         lock.acquire(timeout=PATIENCE, poll_interval=0.02)
     except Timeout:
-        raise BadInput("run", f"{folder} is being trained by {_describe(owner)}") from None
+        raise Owned("run", f"{folder} is being trained by {_describe(owner)}") from None
     except FileNotFoundError:
         raise BadInput("run", f"{folder} has just been deleted") from None
     try:

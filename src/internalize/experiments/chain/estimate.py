@@ -46,7 +46,7 @@ def estimate(config: ChainConfig, device: torch.device) -> Estimate:
     update = _median_seconds(state.optimizer.step)
     parameters = sum(p.numel() for p in state.model.parameters())
     seconds = config.iterations * (per_step * config.batch / batch + update) + _evaluation_seconds(full, state)
-    return Estimate(parameters, seconds, _megabytes(full, first, parameters))
+    return Estimate(parameters, seconds, megabytes(full, first, parameters))
 
 
 def _evaluation_seconds(experiment: ChainExperiment, state: ChainState) -> float:
@@ -91,7 +91,7 @@ def _median_seconds(function: Callable[[], object]) -> float:
     return statistics.median(times)
 
 
-def _megabytes(experiment: ChainExperiment, shown: Shown, parameters: int) -> float:
+def megabytes(experiment: ChainExperiment, shown: Shown, parameters: int) -> float:
     """Weights, gradient and two optimizer moments; and what a forward pass keeps for the backward one.
 
     Kept for each token and layer: about eleven rows of the width and three of the MLP; and two scores for

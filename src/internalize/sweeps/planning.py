@@ -1,0 +1,116 @@
+"""What a sweep would take on rented GPUs: arithmetic on counted operations and stated assumptions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from internalize.errors import BadInput, closest, require
+from internalize.experiments.execution import Execution
+from internalize.sweeps.costs import Costs
+from internalize.sweeps.sweep import Sweep
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """A kind of GPU, by its maker's data sheet, and what an hour of it costs to rent."""
+
+    fp32_tflops: float
+    """Peak of plain fp32, which is what runs with precision fp32 use: no TF32."""
+    bf16_tflops: float
+    """Peak of dense bf16 products."""
+    gigabytes: float
+    dollars_per_hour: float
+    """A round number for on-demand rental; prices change by the month."""
+
+
+GPUS = {
+    "a100": Gpu(19.5, 312.0, 80.0, 1.50),
+    "h100": Gpu(67.0, 989.0, 80.0, 2.50),
+    "l4": Gpu(30.3, 121.0, 24.0, 0.60),
+}
+DEFAULT_UTILISATION = 0.25
+"""An assumption, not a measurement: small models with many tiny heads do not fill a GPU, several runs on one
+do better."""
+
+
+def find_gpu(name: str, peak: float | None, price: float | None) -> Gpu:
+    """The GPU of that name, with another peak (TFLOP/s, of whatever precision) or price if given."""
+    if name not in GPUS:
+        raise BadInput("gpu", f"unknown GPU {name!r}{closest(name, list(GPUS))}; known: {', '.join(GPUS)}")
+    gpu = GPUS[name]
+    for field, value in (("peak", peak), ("price", price)):
+        require(value is None or value > 0, field, f"must be more than 0, got {value}")
+    if peak is not None:
+        gpu = replace(gpu, fp32_tflops=peak, bf16_tflops=peak)
+    return gpu if price is None else replace(gpu, dollars_per_hour=price)
+
+
+@dataclass(frozen=True)
+class OnGpus:
+    """The sweep on so many GPUs."""
+
+    gpus: int
+    hours: float
+    """From the first run's beginning to the last one's end: no shorter than the longest run alone."""
+    dollars: float
+    """For all GPUs over all these hours."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Of a whole sweep."""
+
+    name: str
+    runs: int
+    training_flops: float
+    measuring_flops: float
+    disk_bytes: float
+    memory_bytes: float
+    """On the device, of the largest run."""
+    gpu_hours: float
+    longest_hours: float
+    """The longest run, alone on a GPU at the stated utilisation."""
+    on: tuple[OnGpus, ...]
+
+    @property
+    def flops(self) -> float:
+        return self.training_flops + self.measuring_flops
+
+
+def plan(
+    sweep: Sweep,
+    gpu: Gpu,
+    utilisation: float = DEFAULT_UTILISATION,
+    counts: Sequence[int] = (1, 8, 64),
+    execution: Execution | None = None,
+) -> Plan:
+    """hours = operations / (GPUs × utilisation × peak), for each precision its own peak."""
+    require(0 < utilisation <= 1, "utilisation", f"must lie in (0, 1], got {utilisation}")
+    require(all(count >= 1 for count in counts), "gpus", f"must be at least 1, got {tuple(counts)}")
+    costs = Costs(execution or Execution())
+    found = [costs(case.config) for case in sweep.cases]
+    hours = [
+        cost.flops / (1e12 * utilisation * _peak(gpu, case.config)) / 3600
+        for case, cost in zip(sweep.cases, found, strict=True)
+    ]
+    total, longest = sum(hours), max(hours, default=0.0)
+    return Plan(
+        sweep.name,
+        len(sweep.cases),
+        sum(cost.training_flops for cost in found),
+        sum(cost.measuring_flops for cost in found),
+        sum(cost.disk_bytes for cost in found),
+        max((cost.memory_bytes for cost in found), default=0.0),
+        total,
+        longest,
+        tuple(_on(count, max(total / count, longest), gpu) for count in counts),
+    )
+
+
+def _on(count: int, hours: float, gpu: Gpu) -> OnGpus:
+    return OnGpus(count, hours, count * hours * gpu.dollars_per_hour)
+
+
+def _peak(gpu: Gpu, config: object) -> float:
+    return gpu.bf16_tflops if getattr(config, "precision", "fp32") == "bf16" else gpu.fp32_tflops

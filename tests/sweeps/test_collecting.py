@@ -1,0 +1,77 @@
+"""The tidy table of a sweep, its groups, and what is missing."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from internalize import ChainConfig, train
+from internalize.cli import main
+from internalize.errors import BadInput
+from internalize.sweeps import collect
+from internalize.sweeps.collecting import Collected, groups
+from tests.sweeps.tiny import tiny_sweep, write_sweep
+
+
+def test_one_row_a_finished_run_and_every_other_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import pyarrow.parquet
+
+    file, sweep, out = write_sweep(tmp_path / "s.json"), tiny_sweep(), tmp_path / "runs"
+    finished = [sweep.cases[index] for index in (0, 1, 3)]
+    runs = [train(case.config, out=out) for case in finished]
+    config = sweep.cases[0].config
+    assert isinstance(config, ChainConfig)
+    train(replace(config, seed=9), out=out)  # no part of the sweep
+    collected = collect(sweep, out)
+    assert [row["run"] for row in collected.rows] == [run.path.name for run in runs]
+    assert [(case.fields, reason) for case, reason in collected.missing] == [
+        ({"method": "inductive", "seed": 0}, "not begun")
+    ]
+    row = collected.rows[0]
+    assert (row["model.width"], row["method"], row["seed"], row["kind"]) == (8, "left", 0, "chain")
+    assert row["optimizer.betas"] == [0.9, 0.95]
+    assert row["id_accuracy"] == runs[0].summary()["id_accuracy"]
+    assert row["iterations"] == row["result.iterations"] == 60  # asked for, and done
+
+    files = [str(tmp_path / "t.csv"), str(tmp_path / "t.parquet")]
+    words = ["collect", str(file), "--out", str(out), "--csv", files[0], "--parquet", files[1]]
+    assert main([*words, "--by", "method"]) == 0
+    said = capsys.readouterr().out
+    assert "3 of 4 runs finished" in said
+    assert "missing 1, not begun: method=inductive seed=0" in said
+    assert "1 of 2" in said
+    with Path(files[0]).open() as text:
+        rows = list(csv.DictReader(text))
+    assert [line["run"] for line in rows] == [run.path.name for run in runs]
+    assert json.loads(rows[0]["optimizer.betas"]) == [0.9, 0.95]
+    assert pyarrow.parquet.read_table(files[1]).column("seed").to_pylist() == [0, 1, 1]
+
+
+def test_rates_by_any_field_against_intervals_from_a_table() -> None:
+    """Wilson, 95 %: 9 of 10 is [0.596, 0.982] and 0 of 8 is [0, 0.324]."""
+    sweep = tiny_sweep(seeds=10)
+    rows = []
+    for case in sweep.cases:
+        method, seed = case.fields["method"], case.config.seed
+        if method == "left" or seed < 8:
+            good = method == "left" and seed != 3
+            rows.append({"run": "", "method": method, "seed": seed, "optimizer.reset": True, "succeeded": good})
+    left, inductive = groups(Collected(sweep, rows), ["method"])
+    assert (left.fields, left.finished, left.planned) == ({"method": "left"}, 10, 10)
+    assert (inductive.fields, inductive.finished, inductive.planned) == ({"method": "inductive"}, 8, 10)
+    assert list(left.rates) == ["succeeded"]  # a field of the config that is yes or no is no result
+    found = [rate.interval for group in (left, inductive) for rate in group.rates.values()]
+    assert [(round(i.low, 3), round(i.high, 3)) for i in found] == [(0.596, 0.982), (0.0, 0.324)]
+    (everything,) = groups(Collected(sweep, rows), [])
+    assert everything.rates["succeeded"].successes == 9
+    assert len(groups(Collected(sweep, rows), ["seed"])) == 10
+    with pytest.raises(BadInput, match="did you mean 'method'"):
+        groups(Collected(sweep, rows), ["metod"])
+    with pytest.raises(BadInput, match="did you mean 'succeeded'"):
+        groups(Collected(sweep, rows), ["method"], ["suceeded"])

@@ -1,0 +1,106 @@
+"""Counted operations against a walk through every step, and the plan against arithmetic by hand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from internalize import ChainConfig, EvaluationConfig, Execution, ModelConfig, train
+from internalize.cli import main
+from internalize.curricula import Progress
+from internalize.curricula.schedule import begin_step, end_step
+from internalize.experiments.chain.counting import count
+from internalize.experiments.chain.experiment import ChainExperiment
+from internalize.measure import cost
+from internalize.sweeps import sweep_of
+from internalize.sweeps.costs import RunCost, cost_of, expected_seconds
+from internalize.sweeps.planning import Gpu, plan
+from tests.sweeps.tiny import tiny_sweep, write_sweep
+
+CONFIG = ChainConfig(
+    task="C3",
+    horizon=4,
+    method="left",
+    iterations=23,
+    batch=5,
+    model=ModelConfig(depth=2, width=8, heads=2),
+    evaluation=EvaluationConfig(every=7, samples=3, final_samples=11),
+)
+
+
+def test_a_run_is_the_sum_of_its_steps() -> None:
+    experiment = ChainExperiment(CONFIG, torch.device("cpu"), {})
+    size, prompt = experiment.renderer.vocabulary.size, experiment.renderer.prompt_length
+    progress, flops = Progress(), 0
+    while not progress.finished:
+        progress = begin_step(progress)
+        answer = len(experiment.curriculum.shown(progress.stage)) + 1
+        flops += cost.training_flops(CONFIG.model, size, CONFIG.batch, prompt, answer)
+        progress = end_step(CONFIG.schedule, progress, CONFIG.iterations, experiment.curriculum.stages, None)
+    assert count(CONFIG).training_flops == flops
+
+
+def test_the_bytes_are_those_of_the_folder(tmp_path: Path) -> None:
+    """But for headers and journals, which are small beside weights of any size."""
+    config = ChainConfig("C3", 4, "left", 8, 0, ModelConfig(depth=1, width=128, heads=4), batch=2,
+                         evaluation=EvaluationConfig(every=100, samples=2, final_samples=2))  # fmt: skip
+    for keep in ("all", "none"):
+        run = train(config, Execution(out=tmp_path / keep, keep_stages=keep))
+        written = sum(path.stat().st_size for path in run.path.rglob("*.safetensors"))
+        assert count(config, keep).disk_bytes == pytest.approx(written, rel=0.05)
+
+
+def test_hours_and_dollars_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three runs of 1, 2 and 3 hours of a GPU that does 1 TFLOP/s at half its peak; the longest bounds all."""
+    hour = 3600e12
+    sweep = sweep_of("by-hand", "chain", {}, grid={"batch": [1, 2, 3]})
+    monkeypatch.setattr(
+        "internalize.sweeps.costs.cost_of",
+        lambda config, execution: RunCost(
+            0.75 * hour * config.batch, 0.25 * hour * config.batch, 10.0, config.batch
+        ),
+    )
+    planned = plan(sweep, Gpu(2.0, 100.0, 80.0, 1.5), 0.5, (1, 2, 64))
+    assert planned.gpu_hours == pytest.approx(6.0)
+    assert planned.longest_hours == pytest.approx(3.0)
+    assert (planned.disk_bytes, planned.memory_bytes) == (30.0, 3.0)
+    found = [(on.gpus, on.hours, on.dollars) for on in planned.on]
+    assert found == [pytest.approx(row) for row in ((1, 6.0, 9.0), (2, 3.0, 9.0), (64, 3.0, 288.0))]
+
+
+def test_every_shape_is_measured_once_and_any_kind_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    measured: list[ChainConfig] = []
+
+    def one_second(config: ChainConfig, execution: Execution) -> float:
+        measured.append(config)
+        return 1.0
+
+    monkeypatch.setattr("internalize.sweeps.costs._measured_seconds", one_second)
+    cases = [case.config for case in tiny_sweep(seeds=3).cases]
+    assert expected_seconds(cases, Execution()) == [1.0] * 6
+    assert [config.method for config in measured] == ["inductive", "left"]
+    monkeypatch.undo()
+    parity = sweep_of("p", "parity", {"k": 3, "contrast": False}, grid={"d": [6, 12]}).cases
+    small, large = (cost_of(case.config, Execution()).flops for case in parity)
+    assert 0 < small < large
+    assert all(seconds > 0 for seconds in expected_seconds([case.config for case in parity], Execution()))
+
+
+def test_the_commands_tell_without_running(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = write_sweep(tmp_path / "s.json")
+    assert main(["sweep", str(file), "--dry-run"]) == 0
+    said = capsys.readouterr().err
+    assert "4 runs of chain: 4 to do" in said
+    assert "worker" in said
+    assert main(["plan", str(file), str(file), "--json", "--utilisation", "0.5"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["stated"]["utilisation"] == 0.5
+    assert [on["gpus"] for on in answer["sweeps"][0]["on"]] == [1, 8, 64]
+    assert main(["plan", str(file), "--utilisation", "50"]) == 2
+    assert list(tmp_path.iterdir()) == [file]

@@ -1,0 +1,145 @@
+"""Sweeps on Ray: whatever is lost on the way, the bytes of a serial local sweep."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from internalize.sweeps import run_sweep, sweep_of
+from tests.sweeps.tiny import BASE, all_bytes, one_after_the_other, tiny_sweep, write_sweep
+
+pytest.importorskip("ray", reason="Ray is an extra: pip install 'internalize[ray]'")
+
+TASK = """
+from internalize import semiautomaton
+switch = semiautomaton("switch", [[0, 1], [1, 0]])
+"""
+LONG = {"iterations": 4_500, "log_every": 500}
+
+
+@pytest.mark.filterwarnings("ignore")  # Ray's own
+def test_a_cluster_of_our_own_with_a_users_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The nodes get the module by content: here the workers' folder does not hold it. Results are sent home."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(TASK)
+    sweep = sweep_of("mine", "chain", {**BASE, "task": "mine:switch"}, grid={"optimizer.lr": [1e-3, 1e30]})
+    good = sweep_of("good", "chain", {**BASE, "task": "mine:switch", "optimizer.lr": 1e-3})
+    expected = one_after_the_other(good, tmp_path / "apart")
+    outcome = run_sweep(sweep, out="runs", backend="ray", workers=2, retries=0, results="fetched")
+    assert [ended.state for ended in outcome.outcomes] == ["done", "failed"]
+    assert "nan" in outcome.failed[0].error
+    (done,) = outcome.done
+    assert done.run is not None
+    assert {done.run.path.name: expected[done.run.path.name]} == expected
+    assert list((tmp_path / "runs").glob(".*")) == []
+
+
+# On a cluster of several nodes -----------------------------------------------------------------------------
+
+
+class Nodes:
+    """Ray's own test cluster: a head without places for runs, and nodes with one each."""
+
+    def __init__(self, count: int) -> None:
+        from ray.cluster_utils import Cluster
+
+        store = {"object_store_memory": 80 * 2**20, "include_dashboard": False}
+        self.cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, **store})
+        self.nodes = [self.cluster.add_node(num_cpus=1, object_store_memory=80 * 2**20) for _ in range(count)]
+        self.cluster.wait_for_nodes()
+
+    def training(self) -> dict[int, Any]:
+        """Process of a task that runs → its node."""
+        raylets = {node.all_processes["raylet"][0].process.pid: node for node in self.nodes}
+        found = {}
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+                command = (folder / "cmdline").read_bytes()
+            except (OSError, ValueError):
+                continue
+            if parent in raylets and command.startswith(b"ray::attempt"):
+                found[int(folder.name)] = raylets[parent]
+        return found
+
+    def remove(self, node: Any) -> None:
+        self.nodes.remove(node)
+        self.cluster.remove_node(node, allow_graceful=False)
+
+
+@pytest.fixture
+def nodes() -> Iterator[Nodes]:
+    import ray
+
+    made = Nodes(3)
+    yield made
+    ray.shutdown()
+    made.cluster.shutdown()
+
+
+class Saboteur:
+    """Does its deed once two runs are in the midst of a stage after the first."""
+
+    def __init__(self, deed: Callable[[], None]) -> None:
+        self.deed, self.done = deed, False
+        self.inside: set[int] = set()
+
+    def begin(self, names: Sequence[str]) -> None: ...
+
+    def end(self) -> None: ...
+
+    def event(self, index: int, event: Mapping[str, Any]) -> None:
+        if event["event"] in ("stepped", "row") and event["stage"]["index"] >= 2:
+            self.inside.add(index)
+        if len(self.inside) >= 2 and not self.done:
+            self.done = True
+            self.deed()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("results", ["shared", "fetched"])
+def test_a_lost_node_and_a_killed_worker_change_nothing(results: str, nodes: Nodes, tmp_path: Path) -> None:
+    sweep, out = tiny_sweep(**LONG), tmp_path / "runs"
+
+    def havoc() -> None:
+        busy = nodes.training()
+        first, second = list(busy)[:2]
+        os.kill(first, signal.SIGKILL)
+        nodes.remove(busy[second])
+
+    saboteur = Saboteur(havoc)
+    address = nodes.cluster.address
+    outcome = run_sweep(
+        sweep, out=out, backend="ray", observer=saboteur, address=address, results=results, retries=0
+    )
+    assert saboteur.done
+    assert [(ended.state, ended.error) for ended in outcome.outcomes] == [("done", "")] * len(sweep.cases)
+    assert all_bytes(out) == one_after_the_other(sweep, tmp_path / "apart")
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("results", ["shared", "fetched"])
+def test_a_killed_driver_changes_nothing(results: str, nodes: Nodes, tmp_path: Path) -> None:
+    file, out = write_sweep(tmp_path / "s.json", **LONG), tmp_path / "runs"
+    words = ["sweep", str(file), "--out", str(out), "--backend", "ray", "--address", nodes.cluster.address]
+    command = [sys.executable, "-m", "internalize.cli", *words, "--results", results, "--no-estimate"]
+    driver = subprocess.Popen(command, stderr=subprocess.PIPE)
+    until = time.monotonic() + 120
+    while len(list(out.glob("*/stages/0001.safetensors"))) < 2:
+        assert time.monotonic() < until, "waited in vain"
+        time.sleep(0.05)
+    driver.kill()
+    driver.communicate()
+    again = subprocess.run(command, stderr=subprocess.PIPE, text=True, timeout=300, check=False)
+    assert again.returncode == 0, again.stderr
+    assert all_bytes(out) == one_after_the_other(tiny_sweep(**LONG), tmp_path / "apart")

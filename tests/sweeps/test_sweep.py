@@ -1,0 +1,124 @@
+"""Which runs a sweep has, against a list worked out by hand, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from internalize import ChainConfig, ModelConfig
+from internalize.cli import main
+from internalize.errors import BadInput
+from internalize.sweeps import BadSweep, read_sweep, sweep_of
+
+BASE = {"horizon": 4, "iterations": 10, "model": {"depth": 1, "width": 8, "heads": 4}}
+YAML = """
+name: by-hand
+kind: chain
+base: {horizon: 4, iterations: 10, model.depth: 1, model: {width: 8, heads: 4}, optimizer: {lr: 1e-3}}
+cases:
+  - {task: C2}
+  - {task: C3, model: {heads: 2}}
+zip:
+  model.width: [8, 16]
+  model.mlp: [32, 64]
+grid:
+  method: [cot, left]
+seeds: [5, 7]
+"""
+
+
+def test_every_case_with_every_entry_point_and_seed_in_order(tmp_path: Path) -> None:
+    """cases, then zip, then grid, then seeds, the last turning fastest."""
+    file = tmp_path / "a.yaml"
+    file.write_text(YAML)
+    sweep = read_sweep(file)
+    by_hand = [
+        (task, width, mlp, heads, method, seed)
+        for task, heads in (("C2", 4), ("C3", 2))
+        for width, mlp in ((8, 32), (16, 64))
+        for method in ("cot", "left")
+        for seed in (5, 7)
+    ]
+    found = []
+    for case in sweep.cases:
+        config = case.config
+        assert isinstance(config, ChainConfig)
+        model = config.model
+        found.append((config.task, model.width, model.mlp, model.heads, config.method, config.seed))
+        assert (config.optimizer.lr, config.horizon, model.depth) == (1e-3, 4, 1)
+    assert sweep.name == "by-hand"
+    assert found == by_hand
+    assert dict(sweep.cases[9].fields) == {
+        **{"task": "C3", "model.heads": 2, "model.width": 8, "model.mlp": 32, "method": "cot", "seed": 7}
+    }
+
+
+def test_a_json_file_and_a_call_say_the_same(tmp_path: Path) -> None:
+    file = tmp_path / "same.json"
+    grid = {"task": ["C2", "C3"], "model.depth": [1, 2]}
+    file.write_text(json.dumps({"base": {**BASE, "seed": 3}, "grid": grid, "seeds": 2}))
+    called = sweep_of("same", "chain", {**BASE, "seed": 3}, grid=grid, seeds=2)
+    assert read_sweep(file) == called
+    assert [case.config.seed for case in called.cases[:2]] == [3, 4]
+    model = ModelConfig(depth=2, width=8, heads=4)
+    assert called.cases[-1].config == ChainConfig("C3", 4, "left", 10, 4, model)
+
+
+def test_any_kind_can_be_swept() -> None:
+    sweep = sweep_of("p", "parity", {"d": 6}, grid={"k": [2, 3]}, seeds=2)
+    assert [case.config.label() for case in sweep.cases] == [
+        f"parity-d6-k{k}-theorem-s{seed}" for k in (2, 3) for seed in (0, 1)
+    ]
+
+
+def test_all_that_cannot_run_is_said_before_anything_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "bad.json"
+    grid = {"task": ["C2", "Z9"], "optimizer.lr": [1e-3, -1]}
+    file.write_text(json.dumps({"base": BASE, "grid": grid, "seeds": 3}))
+    assert main(["sweep", str(file)]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 2
+    assert lines[0].startswith("internalize: optimizer.lr: must be more than 0")
+    assert lines[0].endswith("(in task=C2 optimizer.lr=-1 seed=0, 6 cases in all)")
+    assert lines[1].startswith("internalize: task: unknown task 'Z9'")
+    assert lines[1].endswith("(in task=Z9 optimizer.lr=0.001 seed=0, 3 cases in all)")
+    assert list(tmp_path.iterdir()) == [file]
+    with pytest.raises(BadSweep, match="and 1 more"):
+        read_sweep(file)
+
+
+@pytest.mark.parametrize(
+    ("said", "complaint"),
+    [
+        ({"grdi": {}}, "grdi: unknown in .*did you mean 'grid'"),
+        ({"kind": "chian"}, "kind: unknown kind"),
+        ({"base": [1]}, "base: must be a mapping"),
+        ({"grid": {"task": "C2"}}, "grid.task: must be a list of values"),
+        ({"grid": {"task": []}}, "grid.task: must be a list of values"),
+        ({"grid": {"seed": [1, 2]}}, "grid.seed: seeds have an entry of their own"),
+        ({"zip": {"task": ["C2", "C3"], "method": ["cot"]}}, "task has 2, method has 1"),
+        ({"grid": {"task": ["C2"]}, "zip": {"task": ["C3"]}}, "grid.task: zip sets this field already"),
+        ({"cases": {"task": "C2"}}, "cases: must be a list of mappings"),
+        ({"cases": [{"task": "C2"}, {}]}, "seed=0 and task=C2 seed=0 are the same run"),
+        ({"seeds": 0}, "seeds: must be at least 1"),
+        ({"seeds": [1, 1]}, "seeds: must all be different"),
+        ({"grid": {"task.name": ["C2"]}, "base": {**BASE, "task": "C2"}}, "task is no group of fields"),
+        ({"grid": {"model.dpeth": [1]}}, "model.dpeth: unknown field .did you mean 'depth'"),
+    ],
+)
+def test_what_is_wrong_is_named(said: dict[str, Any], complaint: str, tmp_path: Path) -> None:
+    file = tmp_path / "wrong.json"
+    file.write_text(json.dumps({"base": BASE, **said}))
+    with pytest.raises(BadInput, match=complaint):
+        read_sweep(file)
+
+
+@pytest.mark.parametrize("path", sorted(Path("examples/sweeps").glob("*.yaml")), ids=lambda path: path.stem)
+def test_the_examples_can_be_read(path: Path) -> None:
+    assert read_sweep(path).cases
