@@ -1,0 +1,202 @@
+"""The paper's three instances of positive distribution shift, each trained with the shift and without.
+
+original   A parity of uniform bits. The shift: half of the training inputs have biased bits. C = X, π = id.
+hints      The same from the mixture over hinted stages; π drops the hints, Tr_0 takes the subnetwork h.
+mixture    The last state of a semiautomaton, from answers of all lengths, each announced by a token LEN_L.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+from typing import Any, Literal, get_args
+
+import torch
+from torch import Tensor
+
+from internalize.display.learning_curves import over_seeds
+from internalize.experiments.chain.config import ChainConfig, EvaluationConfig, OptimizerConfig
+from internalize.experiments.chain.experiment import ChainExperiment
+from internalize.experiments.hints.config import HintsConfig
+from internalize.experiments.hints.data import numbers
+from internalize.experiments.hints.experiment import HintsExperiment
+from internalize.experiments.streams import Streams
+from internalize.experiments.training import load_experiment
+from internalize.measure.shift import (
+    Contexts,
+    Shift,
+    Target,
+    chain_mixture_shift,
+    hinted_shift,
+    noisy_loss,
+    original_shift,
+    samples_needed,
+)
+from internalize.models.gpt2 import ModelConfig
+from internalize.runs.folder import Run
+
+InstanceName = Literal["original", "hints", "mixture"]
+INSTANCES: tuple[InstanceName, ...] = get_args(InstanceName)
+Weights = Mapping[str, Tensor]
+Config = HintsConfig | ChainConfig
+
+PARITY = HintsConfig(preset="laptop")
+"""The runs of `internalize hints --preset laptop`: those that are there already are not trained again."""
+CHAIN = ChainConfig(
+    task="C2",
+    horizon=6,
+    iterations=4_000,
+    model=ModelConfig(depth=1, width=64, heads=32),
+    optimizer=OptimizerConfig(lr=1e-3),
+    evaluation=EvaluationConfig(every=100, samples=1_000),
+)
+
+ARMS: dict[InstanceName, dict[str, Config]] = {
+    "original": {
+        "shifted: half the inputs biased": replace(PARITY, method="direct", hints=False, biased_share=0.5),
+        "unshifted: uniform inputs": replace(PARITY, method="direct", hints=False),
+    },
+    "hints": {
+        "shifted: mixture over hinted stages": replace(PARITY, method="mixture"),
+        "unshifted: no hints": replace(PARITY, method="direct"),
+    },
+    "mixture": {
+        "shifted: answers of all lengths": replace(CHAIN, method="mixture"),
+        "unshifted: direct answers": replace(CHAIN, method="e2e"),
+    },
+}
+"""instance → how it is trained: with the shift, and on the target itself."""
+
+
+def arms_of(instance: InstanceName, seeds: Sequence[int], steps: int | None) -> dict[str, list[Config]]:
+    """arm → its configs, one a seed."""
+    arms = {}
+    for arm, config in ARMS[instance].items():
+        given = {} if steps is None else {"iterations" if isinstance(config, ChainConfig) else "steps": steps}
+        arms[arm] = [replace(config, seed=seed, **given) for seed in seeds]  # type: ignore[arg-type]
+    return arms
+
+
+# The instances in the paper's words ----------------------------------------------------------------------
+
+
+def shift_of(experiment: HintsExperiment | ChainExperiment) -> Shift[Weights]:
+    """The instance that an experiment trains on."""
+    if isinstance(experiment, ChainExperiment):
+        return _chain_shift(experiment)
+    task = experiment.task
+    uniform = replace(task, biased_share=0.0)
+
+    def inputs(count: int, generator: torch.Generator) -> Tensor:
+        return uniform.sample(torch.tensor([0]), count, generator).x
+
+    def contexts(count: int, generator: torch.Generator) -> Tensor:
+        device = generator.device
+        removed = torch.randint(task.hints + 1, (count,), generator=generator, device=device).cpu()
+        return numbers(task.sample(removed, 1, generator), "binary").to(torch.uint8)
+
+    def extract(context: Tensor) -> Tensor:
+        return context[:, : task.circuit.inputs]
+
+    target = Target(
+        task.circuit.name, inputs, lambda x: task.circuit.evaluate(x)[1].to(torch.int64), task.label_noise
+    )
+    if task.hints == 0:
+        space = f"X = {{0,1}}^{task.circuit.inputs}"
+        biased = f"{100 * task.biased_share:g} % of the inputs with ones at rate {task.bias:g}"
+        return original_shift(target, Contexts(biased, space, contexts, extract), experiment.load_predictor)
+    space = f"{{0,1}}^{task.circuit.inputs + task.hints}"
+    return hinted_shift(target, Contexts("hinted stages", space, contexts, extract), experiment.load_predictor)
+
+
+def _chain_shift(experiment: ChainExperiment) -> Shift[Weights]:
+    task, renderer, T = experiment.task, experiment.renderer, experiment.config.horizon
+    formats = experiment.curriculum.formats(1)
+
+    def inputs(count: int, generator: torch.Generator) -> Tensor:
+        return experiment.inputs.sample((count, T), generator)
+
+    def contexts(count: int, generator: torch.Generator) -> Tensor:
+        """Sequences of all formats, filled up with EOS."""
+        symbols = inputs(count, generator)
+        states = task.trace(symbols, renderer.initial_state)
+        drawn = torch.randint(len(formats), (count,), generator=generator, device=generator.device)
+        longest = renderer.prompt_length + T + 1
+        found = torch.full((count, longest), renderer.vocabulary.eos, device=symbols.device)
+        for number, shown in enumerate(formats):
+            own = drawn == number
+            rows = renderer.sequence(symbols[own], states[own], shown)
+            found[own, : rows.shape[1]] = rows
+        return found
+
+    target = Target(f"{task.name}, T = {T}", inputs, lambda x: task.trace(x, renderer.initial_state)[:, -1])
+    trained_on = Contexts("answers of all lengths", "Σ^T × Q × LEN × answers", contexts, lambda c: c[:, :T])
+    return chain_mixture_shift(target, trained_on, experiment.load_predictor, T)
+
+
+# What finished runs tell ---------------------------------------------------------------------------------
+
+COLUMNS: dict[InstanceName, tuple[str, ...]] = {
+    "original": ("subnetwork",),
+    "hints": ("subnetwork",),
+    "mixture": ("id", "chain_id"),
+}
+"""instance → how the rows of metrics name the accuracy at each of its budgets."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One arm at one budget, over seeds."""
+
+    arm: str
+    budget: int
+    meaning: str
+    best: float
+    seeds: list[int]
+    curves: list[list[tuple[float, float]]]
+    """For every seed (training samples, target loss)."""
+    final: list[float]
+    """For every seed the target loss of the final model, measured by itself on fresh inputs."""
+
+    def row(self, epsilon: float) -> dict[str, Any]:
+        mean = [(x, middle) for x, middle, _, _ in over_seeds(self.curves)]
+        return {
+            "arm": self.arm,
+            "budget": self.budget,
+            "meaning": self.meaning,
+            "best": self.best,
+            "final_mean": fmean(self.final),
+            "final_least": min(self.final),
+            "final_most": max(self.final),
+            "epsilon": epsilon,
+            "samples_needed": samples_needed(mean, self.best, epsilon),
+        }
+
+
+def findings(instance: InstanceName, arm: str, runs: Sequence[Run], samples: int) -> list[Finding]:
+    """The arm's curves and final losses at every budget that it can serve."""
+    config, experiment = load_experiment(runs[0], "cpu")
+    assert isinstance(experiment, HintsExperiment | ChainExperiment)
+    shift = shift_of(experiment)
+    seeds = [run.identity().config["seed"] for run in runs]
+    found = []
+    for budget, column in zip(shift.budgets, COLUMNS[instance], strict=True):
+        rows = [list(run.metrics("evaluation")) for run in runs]
+        if f"{column}_accuracy" not in rows[0][0]:
+            continue  # what is trained on direct answers has no length tokens to ask for a chain with
+        noise = shift.target.label_noise
+        count = "iteration" if isinstance(config, ChainConfig) else "step"
+        curves = [
+            [
+                (row[count] * config.samples_per_step, noisy_loss(1 - row[f"{column}_accuracy"], noise))
+                for row in own
+            ]
+            for own in rows
+        ]
+        final = [
+            shift.target_loss(run.weights(), budget, samples, Streams(seed)("target")).value
+            for run, seed in zip(runs, seeds, strict=True)
+        ]
+        found.append(Finding(arm, budget, shift.budgets[budget], shift.target.best, seeds, curves, final))
+    return found

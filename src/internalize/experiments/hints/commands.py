@@ -1,0 +1,191 @@
+"""`internalize hints` and `internalize hints draw`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+from rich.console import Console
+
+from internalize.configs.folders import require_writable
+from internalize.display.fleet import fleet_view
+from internalize.display.learning_curves import draw_hint_accuracy
+from internalize.display.plots import save
+from internalize.display.terminal import duration, errors_console, percent, results_table
+from internalize.errors import BadInput, require
+from internalize.experiments.commands import observers_for
+from internalize.experiments.execution import Execution
+from internalize.experiments.hints.comparing import METHODS, curve_rows, curves, end_rows, in_order, method_rows
+from internalize.experiments.hints.config import HintsConfig
+from internalize.experiments.many import Outcome, execute_many
+from internalize.experiments.training import train
+from internalize.runs.folder import Run
+from internalize.runs.provenance import provenance
+from internalize.runs.table import Table
+
+
+@dataclass(frozen=True)
+class HintsArguments:
+    """Train a ReLU network on a Boolean function, with its circuit's gates as hints that are taken away."""
+
+    # no default of its own: a config that is made already has its preset filled in
+    config: Annotated[HintsConfig, tyro.conf.arg(name="")]
+    execution: Annotated[Execution, tyro.conf.arg(name="")] = field(default_factory=Execution)
+    seeds: int | None = None
+    """Train this many seeds, from --seed up, side by side: one run a core, one thread a run."""
+    workers: int | None = None
+    """Runs at the same time, with --seeds or --compare; as many as there are cores if not given."""
+    compare: bool = False
+    """Train direct, curriculum and mixture, and draw them side by side."""
+    drawings: Path | None = None
+    """Folder for the figure and the tables of --compare; `hints` in the folder of the runs if not given."""
+
+    def __post_init__(self) -> None:
+        for name, count in (("seeds", self.seeds), ("workers", self.workers)):
+            require(count is None or count >= 1, name, f"must be at least 1, got {count}")
+
+
+@dataclass(frozen=True)
+class HintsDrawArguments:
+    """Draw accuracy against training samples from finished runs that differ in method and seed alone."""
+
+    runs: Annotated[tuple[Path, ...], tyro.conf.Positional]
+    """Folders of runs, or the beginnings of their hashes."""
+    out: Path = Path("hints")
+    """Folder for the figure and the tables."""
+    json: bool = False
+    """Print one JSON object with the results, last."""
+
+
+def hints_command(arguments: HintsArguments) -> int | None:
+    config, execution = arguments.config, arguments.execution
+    require_writable(execution.out)
+    config.check({})
+    if arguments.seeds is None and not arguments.compare:
+        _report(train(config, execution, observers_for(config, execution)), execution)
+        return None
+    methods = METHODS if arguments.compare else (config.method,)
+    seeds = range(config.seed, config.seed + (arguments.seeds or 1))
+    configs = [replace(config, method=method, seed=seed) for seed in seeds for method in methods]
+    title = f"{len(configs)} runs with hints"
+    view = None if execution.quiet else fleet_view(title, config.headline)
+    outcomes = execute_many(configs, execution, arguments.workers, view)
+    _complain(outcomes)
+    runs = [outcome.run for outcome in outcomes if outcome.state == "done" and outcome.run is not None]
+    if runs:
+        folder = (arguments.drawings or execution.out / "hints") if arguments.compare else None
+        present(in_order(runs), folder, execution.json, execution.quiet)
+    return max(outcome.exit_code for outcome in outcomes)
+
+
+def _report(run: Run, execution: Execution) -> None:
+    """One finished run: a table for people, or one JSON object."""
+    summary, seconds = run.summary(), run.status()["seconds"]
+    if execution.json:
+        print(json.dumps({"run": str(run.path), **summary, "seconds": seconds}))
+    if execution.json or execution.quiet:
+        return
+    rows = [
+        [meaning, percent(summary[f"{name}accuracy"]), " … ".join(map(percent, summary[f"{name}interval"]))]
+        for name, meaning in MEANINGS.items()
+    ]
+    console = Console(highlight=False)
+    console.print(results_table(_title([run]), ["answers that are right", "", "95 % interval"], rows))
+    failed = [name.replace("_", " ") for name, holds in summary["clauses"].items() if not holds]
+    verdict = "yes" if summary["internalized"] else "no" + (f" ({', '.join(failed)})" if failed else "")
+    gap = (
+        f"gap of the risks {summary['risk_gap']:+.4f}, {'all' if summary['risk_gap_exact'] else 'drawn'} inputs"
+    )
+    console.print(f"h(x) internalizes stage 1's g with hints: {verdict}; {gap}")
+    console.print(f"{summary['steps']:,} steps, {duration(seconds)}, {run.path}", soft_wrap=True)
+
+
+MEANINGS = {
+    "": "g, every hint replaced",
+    "subnetwork_": "h(x), as defined",
+    "folded_": "h(x), neutral hints folded in",
+    "hinted_": "g with all hints",
+    "noisy_": "g, every hint replaced, noisy labels",
+}
+"""Which accuracy is what."""
+
+
+def hints_draw_command(arguments: HintsDrawArguments) -> None:
+    runs = in_order([Run.open(path) for path in arguments.runs])
+    present(runs, arguments.out, arguments.json, quiet=False)
+
+
+def _complain(outcomes: Sequence[Outcome]) -> None:
+    for outcome in outcomes:
+        if outcome.state != "done":
+            errors_console().print(f"{outcome.config.label()}: {outcome.state}, {outcome.error}", style="red")
+
+
+def present(runs: Sequence[Run], folder: Path | None, as_json: bool, quiet: bool) -> None:
+    """The runs as a table or as JSON, and where a folder is given as a figure and files."""
+    ends = end_rows(runs)
+    methods = method_rows(ends)
+    if folder is not None:
+        write_comparison(runs, ends, methods, folder)
+    if as_json:
+        places = {"drawings": None if folder is None else str(folder)}
+        with_paths = [{"run": str(run.path), **row} for run, row in zip(runs, ends, strict=True)]
+        print(json.dumps({"runs": with_paths, "methods": methods, **places}))
+    elif not quiet:
+        console = Console(highlight=False)
+        console.print(results_table(_title(runs), COLUMNS, [_cells(row) for row in methods]))
+        if folder is not None:
+            console.print(f"drawn in {folder}", soft_wrap=True)
+
+
+COLUMNS = ["method", "runs", "no hints: mean", "least", "most", "h(x): mean", "above 95 %", "time a run"]
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    return [
+        row["method"],
+        str(row["runs"]),
+        *(percent(row[f"accuracy_{name}"]) for name in ("mean", "least", "most")),
+        percent(row["subnetwork_accuracy_mean"]),
+        f"{row['succeeded']} of {row['runs']}",
+        duration(row["seconds_mean"]),
+    ]
+
+
+def _title(runs: Sequence[Run]) -> str:
+    config = runs[0].identity().config
+    name = (
+        f"parity of {config['k']} of {config['d']} bits" if config["circuit"] == "parity" else config["circuit"]
+    )
+    return f"{name}, width {config['width']}, {config['steps']:,} steps of {config['batch']}"
+
+
+def write_comparison(
+    runs: Sequence[Run], ends: list[dict[str, Any]], methods: list[dict[str, Any]], folder: Path
+) -> None:
+    """hints.png and .svg, curves.csv (a row a measurement), ends.csv (a row a run), hints.json (where from)."""
+    import torch
+
+    config = runs[0].identity().config
+    rows = curve_rows(runs)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInput("drawings", f"cannot write to {folder}: {error.strerror}") from None
+    save(draw_hint_accuracy(curves(rows), config["label_noise"], _title(runs)), folder / "hints")
+    (folder / "curves.csv").write_text(Table(rows).to_csv(), encoding="utf-8")
+    (folder / "ends.csv").write_text(Table(ends).to_csv(), encoding="utf-8")
+    shared = {name: value for name, value in config.items() if name not in ("method", "seed")}
+    record = {
+        "config": shared,
+        "methods": methods,
+        "runs": [run.path.name for run in runs],
+        "provenance": {name: value for name, value in runs[0].provenance().items() if name != "identity"},
+        "drawn": provenance(torch.device("cpu")),
+    }
+    text = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
+    (folder / "hints.json").write_text(text, encoding="utf-8")

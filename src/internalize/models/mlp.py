@@ -1,0 +1,186 @@
+"""A ReLU network with a scalar output, and plain SGD on it with the gradient written out.
+
+g(x) = W_{L+1} relu(W_L … relu(W_1 x + b_1) … + b_L) + b_{L+1}, L hidden layers. Where a layer is narrow,
+autograd's bookkeeping, the gradients' own memory and a second pass for the update cost about as much as the
+products; here a step is three products a layer, the last of which adds to the weights where they stand.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from internalize.models.step import Precision
+
+CHUNK = 2_048
+"""Inputs that are answered at once, so that a large sample needs little memory."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Of a network: what it reads and how large it is."""
+
+    inputs: int
+    depth: int
+    """Hidden layers."""
+    width: int
+    """Units of a hidden layer."""
+
+    @property
+    def sizes(self) -> list[tuple[int, int]]:
+        """(outputs, inputs) of every layer, the last one's single output included."""
+        widths = [self.inputs, *[self.width] * self.depth, 1]
+        return [(widths[i + 1], widths[i]) for i in range(len(widths) - 1)]
+
+    @property
+    def parameters(self) -> int:
+        return sum(outputs * (inputs + 1) for outputs, inputs in self.sizes)
+
+    @property
+    def flops(self) -> int:
+        """Of one forward pass on one input; a product of (a, b) and (b, c) counts 2abc."""
+        return sum(2 * outputs * inputs for outputs, inputs in self.sizes)
+
+
+class MLP:
+    """The weights W_l (outputs, inputs) and b_l (outputs,) of every layer, float32 or float64."""
+
+    def __init__(self, weights: list[Tensor], biases: list[Tensor]) -> None:
+        self.weights = weights
+        self.biases = biases
+
+    @property
+    def shape(self) -> Shape:
+        hidden = self.weights[:-1]
+        return Shape(self.weights[0].shape[1], len(hidden), hidden[0].shape[0])
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """(batch, inputs) to (batch,)."""
+        return torch.cat([self._outputs(chunk) for chunk in x.split(CHUNK)])
+
+    def _outputs(self, hidden: Tensor) -> Tensor:
+        for W, b in zip(self.weights[:-1], self.biases[:-1], strict=True):
+            hidden = torch.addmm(b, hidden, W.t()).relu_()
+        return torch.addmv(self.biases[-1], hidden, self.weights[-1][0])
+
+    def subnetwork(self, inputs: int, rest: float = 0.0) -> MLP:
+        """The network that reads the first `inputs` coordinates alone, as if all others were `rest`.
+
+        rest = 0 drops their columns of W_1, which is the paper's h; otherwise they go into b_1.
+        """
+        first, bias = self.weights[0], self.biases[0]
+        return MLP(
+            [first[:, :inputs].contiguous(), *self.weights[1:]],
+            [bias + rest * first[:, inputs:].sum(1), *self.biases[1:]],
+        )
+
+    def tensors(self) -> dict[str, Tensor]:
+        """W1, b1, W2, …"""
+        named = zip(self.weights, self.biases, strict=True)
+        return {
+            f"{letter}{i}": t for i, pair in enumerate(named, 1) for letter, t in zip("Wb", pair, strict=True)
+        }
+
+    def clone(self) -> MLP:
+        return MLP([W.clone() for W in self.weights], [b.clone() for b in self.biases])
+
+    def digest(self) -> str:
+        """A hash of all weights."""
+        digest = hashlib.blake2b(digest_size=16)
+        for tensor in self.tensors().values():
+            digest.update(tensor.cpu().contiguous().numpy().data)
+        return digest.hexdigest()
+
+
+def mlp_from(tensors: Mapping[str, Tensor], device: torch.device) -> MLP:
+    """The network with these weights, in memory of its own."""
+    layers = range(1, len(tensors) // 2 + 1)
+    own = {name: tensor.clone().to(device) for name, tensor in tensors.items()}
+    return MLP([own[f"W{i}"] for i in layers], [own[f"b{i}"] for i in layers])
+
+
+def new_mlp(shape: Shape, generator: torch.Generator) -> MLP:
+    """Weights and biases uniform in ±1/√inputs of the layer, as PyTorch's linear layers begin; consumes it."""
+    weights: list[Tensor] = []
+    biases: list[Tensor] = []
+    for outputs, inputs in shape.sizes:
+        bound = 1 / math.sqrt(inputs)
+        for tensors, size in ((weights, (outputs, inputs)), (biases, (outputs,))):
+            drawn = torch.empty(size, device=generator.device)
+            tensors.append(drawn.uniform_(-bound, bound, generator=generator))
+    return MLP(weights, biases)
+
+
+class SGD:
+    """Steps of plain SGD on the mean squared error, in place. Holds the memory that a step needs.
+
+    precision bf16: the products between hidden layers, nearly all of the work, take their operands rounded to
+    bfloat16; weights, sums, biases, first and last layer stay in float32.
+    """
+
+    def __init__(self, model: MLP, batch: int, lr: float, precision: Precision = "fp32") -> None:
+        self.model = model
+        self.lr = lr
+        like, width = model.weights[0], model.shape.width
+        self._hidden = [like.new_empty(batch, width) for _ in model.weights[:-1]]
+        self._gradients = [like.new_empty(batch, width) for _ in model.weights[:-1]]
+        # views are made once: making one takes as long as a small operation
+        self._transposed = [W.t() for W in model.weights]
+        self._gradients_transposed = [gradient.t() for gradient in self._gradients]
+        self._top, self._top_transposed = model.weights[-1][0], self._hidden[-1].t()
+        inner = range(1, len(model.weights) - 1) if precision == "bf16" else ()
+        self._half = {i: model.weights[i].to(torch.bfloat16) for i in inner}
+        self._half_below: dict[int, Tensor] = {}
+
+    @torch.no_grad()
+    def __call__(self, x: Tensor, y: Tensor) -> Tensor:
+        """(batch, inputs) and (batch,) labels to the mean squared error before the step, a scalar tensor.
+
+        The error is multiplied by -lr at once, so that what is usually a gradient is here the step itself.
+        """
+        b = self.model.biases
+        last = len(b) - 1
+        below = [x, *self._hidden]
+        for i in range(last):
+            self._forward(i, below[i], below[i + 1])
+        error = torch.addmv(b[last], below[last], self._top).sub_(y)
+        loss = torch.dot(error, error).div_(len(error))
+        step = error.mul_(-2 * self.lr / len(error))
+        gradient = self._gradients[-1]
+        torch.outer(step, self._top, out=gradient)
+        self._top.addmv_(self._top_transposed, step)
+        b[last].add_(step.sum())
+        for i in range(last - 1, -1, -1):
+            # 0 where the unit was off: relu's slope
+            torch.ops.aten.threshold_backward.grad_input(gradient, below[i + 1], 0, grad_input=gradient)
+            self._backward(i, gradient, below[i])
+            b[i].add_(gradient.sum(0))
+            gradient = self._gradients[i - 1]
+        return loss
+
+    def _forward(self, i: int, below: Tensor, above: Tensor) -> None:
+        """relu(W_i below + b_i) into `above`; layers counted from 0."""
+        b = self.model.biases[i]
+        if i in self._half:
+            rounded = self._half_below[i] = below.to(torch.bfloat16)
+            torch.add(torch.mm(rounded, self._half[i].t()), b, out=above).relu_()
+        else:
+            torch.addmm(b, below, self._transposed[i], out=above).relu_()
+
+    def _backward(self, i: int, gradient: Tensor, below: Tensor) -> None:
+        """The step of what is below the layer, where anything trainable is, then the layer's own."""
+        W = self.model.weights[i]
+        if i in self._half:
+            rounded = gradient.to(torch.bfloat16)
+            self._gradients[i - 1].copy_(torch.mm(rounded, self._half[i]))
+            W.add_(torch.mm(rounded.t(), self._half_below[i]))
+            self._half[i].copy_(W)
+            return
+        if i > 0:
+            torch.mm(gradient, W, out=self._gradients[i - 1])
+        W.addmm_(self._gradients_transposed[i], below)

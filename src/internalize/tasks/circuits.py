@@ -1,0 +1,166 @@
+"""Boolean circuits: gates over input bits, whose values are the hints of `tasks/hints.py`.
+
+In Python:  Circuit("both", 2, (Gate("y", "and", ("x1", "x2")),), "y")
+As a file:  {"name": "both", "inputs": 2, "gates": [["y", "and", "x1", "x2"]], "output": "y"}
+
+The inputs are called x1 … xd. A gate may read inputs and other gates, written before or after it, as long as
+nothing goes round in a circle. `hints` names the gates whose values are shown, in the order in which they are
+computed: the last one is taken away first. Not given, it is every gate but the output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from graphlib import CycleError, TopologicalSorter
+from typing import Literal, get_args
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from internalize.errors import BadInput, closest, require
+
+Operation = Literal["and", "or", "xor", "not", "majority"]
+OPERATIONS: tuple[str, ...] = get_args(Operation)
+Bits = NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class Gate:
+    """One gate. Of a single argument `and`, `or`, `xor` and `majority` are the argument itself."""
+
+    name: str
+    operation: Operation
+    arguments: tuple[str, ...]
+    """Names of inputs and gates."""
+
+    def __post_init__(self) -> None:
+        word = self.name != "" and not any(c.isspace() for c in self.name)
+        require(word, "gates", f"a gate's name must be a word without spaces, got {self.name!r}")
+        known = list(OPERATIONS)
+        hint = closest(str(self.operation), known)
+        good = self.operation in known
+        require(good, self.name, f"must be one of {', '.join(known)}{hint}; got {self.operation!r}")
+        count = len(self.arguments)
+        require(count >= 1, self.name, f"{self.operation} needs at least one argument")
+        require(self.operation != "not" or count == 1, self.name, f"not takes one argument, got {count}")
+        odd = self.operation != "majority" or count % 2 == 1
+        require(odd, self.name, f"majority needs an odd number of arguments, got {count}")
+
+
+@dataclass(frozen=True)
+class Circuit:
+    """A directed acyclic graph of gates over the bits x1 … xd."""
+
+    name: str
+    inputs: int
+    """d: bits of an input; the circuit need not read all of them."""
+    gates: tuple[Gate, ...]
+    output: str
+    """The gate that gives the label."""
+    hints: tuple[str, ...] | None = None
+    """Gates whose values are shown, in order; every gate but the output, as computed, if not given."""
+
+    def __post_init__(self) -> None:
+        require(self.inputs >= 1, "inputs", f"must be at least 1, got {self.inputs}")
+        require(len(self.gates) >= 1, "gates", "must be at least one")
+        names = [gate.name for gate in self.gates]
+        known = {*self.input_names, *names}
+        repeated = sorted({name for name in names if names.count(name) > 1 or name in self.input_names})
+        require(not repeated, "gates", f"every gate needs a name of its own, {repeated} is taken twice")
+        for gate in self.gates:
+            for argument in gate.arguments:
+                hint = closest(argument, sorted(known))
+                require(argument in known, gate.name, f"reads {argument!r}, which is no input or gate{hint}")
+        require(self.output in names, "output", f"must be the name of a gate, got {self.output!r}")
+        shown = self.hints or ()
+        unknown = [name for name in shown if name not in names]
+        require(not unknown, "hints", f"must be names of gates, got {unknown}")
+        require(self.output not in shown, "hints", f"must not show the output {self.output!r} itself")
+        require(len(set(shown)) == len(shown), "hints", "must name every gate once")
+        _ = self.order  # refuses a circle
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        return tuple(f"x{i}" for i in range(1, self.inputs + 1))
+
+    @cached_property
+    def order(self) -> tuple[Gate, ...]:
+        """The gates so that each comes after all that it reads; as given wherever that is possible."""
+        gates = {gate.name: gate for gate in self.gates}
+        sorter = TopologicalSorter(
+            {name: [a for a in gate.arguments if a in gates] for name, gate in gates.items()}
+        )
+        try:
+            return tuple(gates[name] for name in sorter.static_order())
+        except CycleError as error:
+            raise BadInput("gates", f"go round in a circle: {' ← '.join(error.args[1])}") from None
+
+    @cached_property
+    def hint_names(self) -> tuple[str, ...]:
+        """z_1 … z_H."""
+        if self.hints is not None:
+            return self.hints
+        return tuple(gate.name for gate in self.order if gate.name != self.output)
+
+    def evaluate(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """(batch, d) uint8 bits to (batch, H) hints and (batch,) labels, uint8."""
+        values: dict[str, Bits] = dict(zip(self.input_names, np.ascontiguousarray(x.numpy().T), strict=True))
+        for gate in self.order:
+            values[gate.name] = _VALUE[gate.operation]([values[name] for name in gate.arguments])
+        hints = np.empty((len(x), len(self.hint_names)), np.uint8)
+        for column, name in enumerate(self.hint_names):
+            hints[:, column] = values[name]
+        return torch.from_numpy(hints), torch.from_numpy(values[self.output].copy())
+
+
+def _majority(arguments: Sequence[Bits]) -> Bits:
+    total = np.stack(arguments).sum(axis=0, dtype=np.int64)
+    return np.asarray(2 * total > len(arguments), dtype=np.uint8)
+
+
+_VALUE: dict[str, Callable[[Sequence[Bits]], Bits]] = {
+    "and": lambda a: reduce(np.bitwise_and, a),
+    "or": lambda a: reduce(np.bitwise_or, a),
+    "xor": lambda a: reduce(np.bitwise_xor, a),
+    "not": lambda a: a[0] ^ np.uint8(1),
+    "majority": _majority,
+}
+"""operation → its value on a whole batch."""
+
+
+def parity_circuit(d: int, support: Sequence[int]) -> Circuit:
+    """The paper's: hints z_t = x_{i_1} ⊕ … ⊕ x_{i_t}, t < k, and the label z_k. Numbered from 1."""
+    gates = [Gate("z1", "xor", (f"x{support[0]}",))]
+    gates += [Gate(f"z{t}", "xor", (f"z{t - 1}", f"x{i}")) for t, i in enumerate(support[1:], start=2)]
+    return Circuit(f"parity-d{d}-k{len(support)}", d, tuple(gates), f"z{len(support)}")
+
+
+def addition_circuit(bits: int) -> Circuit:
+    """The highest sum bit of a + b, hints the carries c_1 … c_{n-1}. a is x1 … xn and b the rest, lowest first.
+
+    c_i is the majority of a_i, b_i and c_{i-1}; the label is a_n ⊕ b_n ⊕ c_{n-1}.
+    """
+    require(bits >= 2, "circuit", f"adder needs at least 2 bits, got {bits}")
+    gates = [Gate("c1", "and", ("x1", f"x{bits + 1}"))]
+    gates += [Gate(f"c{i}", "majority", (f"x{i}", f"x{bits + i}", f"c{i - 1}")) for i in range(2, bits)]
+    top = Gate("s", "xor", (f"x{bits}", f"x{2 * bits}", f"c{bits - 1}"))
+    return Circuit(f"adder{bits}", 2 * bits, (*gates, top), "s")
+
+
+def majority_of_parities(groups: int, size: int) -> Circuit:
+    """The majority of `groups` parities over `size` bits each; hints every prefix of every parity."""
+    good = groups % 2 == 1
+    require(good, "circuit", f"majority needs an odd number of parities, got {groups}")
+    require(size >= 1, "circuit", f"parities need at least 1 bit, got {size}")
+    gates = []
+    for group in range(1, groups + 1):
+        for t in range(1, size + 1):
+            bit = f"x{(group - 1) * size + t}"
+            before = (f"p{group}.{t - 1}",) if t > 1 else ()
+            gates.append(Gate(f"p{group}.{t}", "xor", (*before, bit)))
+    label = Gate("y", "majority", tuple(f"p{group}.{size}" for group in range(1, groups + 1)))
+    return Circuit(f"majority{groups}x{size}", groups * size, (*gates, label), "y")
