@@ -16,6 +16,8 @@ from internalize.experiments.protocol import Experiment
 KINDS = {
     "chain": "internalize.experiments.chain.config:ChainConfig",
     "parity": "internalize.experiments.parity.config:ParityConfig",
+    "selfplay": "internalize.experiments.selfplay.config:SelfPlayConfig",
+    "hints": "internalize.experiments.hints.config:HintsConfig",
 }
 """kind → its config class. A new kind is one more line here."""
 

@@ -1,0 +1,149 @@
+"""`internalize selfplay bench`: simulations a second, this search against OpenSpiel's own Python MCTS.
+
+The same network, positions and number of simulations; in turn, so that a busy machine slows all alike.
+OpenSpiel's search gets a memory of evaluations such as its own AlphaZero evaluator has. Ours is timed three
+times: beginning with nothing known, no positions and no evaluations; so, but asking the network again at every
+leaf; and with the positions known from before, as in a training under way, but no evaluations.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from rich.console import Console
+
+from internalize.benchmarks.timing import seconds_each
+from internalize.display.terminal import errors_console, results_table
+from internalize.errors import BadInput, require
+from internalize.experiments.selfplay.evaluations import Evaluations
+from internalize.experiments.selfplay.openspiel_search import openspiel_search
+from internalize.experiments.selfplay.positions import Positions
+from internalize.experiments.selfplay.search import Rule, search
+from internalize.experiments.selfplay.starts import draw_starts
+from internalize.experiments.training import threads
+from internalize.models.policy_value import PolicyValue
+from internalize.runs.provenance import provenance
+
+OPENSPIEL_POSITIONS = 64
+"""Positions that OpenSpiel's search, one game at a time, is timed on: the first of ours."""
+
+
+@dataclass(frozen=True)
+class SelfPlayBenchArguments:
+    """Simulations a second: this search against OpenSpiel's own Python MCTS on the same network."""
+
+    games: tuple[str, ...] = ("tic_tac_toe", "connect_four(rows=4,columns=4)", "connect_four")
+    """OpenSpiel's names."""
+    positions: int = 256
+    """Positions searched at once."""
+    simulations: int = 100
+    """A search."""
+    width: int = 256
+    """Units of each of the network's three hidden layers."""
+    repeats: int = 5
+    """Samples of which the median counts."""
+    out: Path | None = None
+    """Also write the JSON to this file."""
+    json: bool = False
+    """Print JSON instead of a table."""
+
+    def __post_init__(self) -> None:
+        for name in ("positions", "simulations", "width", "repeats"):
+            require(getattr(self, name) >= 1, name, f"must be at least 1, got {getattr(self, name)}")
+        require(len(self.games) >= 1, "games", "must name at least one game")
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Simulations a second in one game."""
+
+    game: str
+    openspiel: float
+    ours: float
+    """Beginning with nothing known."""
+    forgetful: float
+    """And asking the network again at every leaf."""
+    positions_known: float
+    """As in a training that has met these positions before; the network's weights are new."""
+
+    def ratios(self) -> dict[str, float]:
+        """Times OpenSpiel's."""
+        return {
+            f"{name}_ratio": getattr(self, name) / self.openspiel
+            for name in ("ours", "forgetful", "positions_known")
+        }
+
+
+def measure(game: str, arguments: SelfPlayBenchArguments) -> Speed:
+    positions = Positions(game)
+    generator = torch.Generator().manual_seed(0)
+    network = PolicyValue(positions.inputs, positions.actions, arguments.width, 3).initialize(generator)
+    with torch.no_grad():  # heads that begin at zero would have no opinion, and the search no aim
+        for head in (network.policy, network.value):
+            head.weight.copy_(torch.randn(head.weight.shape, generator=generator) * 0.1)
+    rule = Rule(arguments.simulations, 1.5)
+    numbers = draw_starts(positions, "random", arguments.positions, np.random.default_rng(0))
+    states = [positions.state(int(number)) for number in numbers]
+    theirs = openspiel_search(game, network, rule)
+
+    def ours(keep: bool, known: Positions | None = None) -> Callable[[], None]:
+        def run() -> None:
+            table = known or Positions(game)
+            roots = np.array([table.number_of(state) for state in states])
+            search(Evaluations(table, network, keep), roots, rule)
+
+        return run
+
+    def openspiel() -> None:
+        for state in states[:OPENSPIEL_POSITIONS]:
+            theirs(state)
+
+    functions = {
+        "openspiel": openspiel,
+        "ours": ours(True),
+        "forgetful": ours(False),
+        "positions_known": ours(True, positions),
+    }
+    seconds = seconds_each(functions, arguments.repeats)
+    counts = dict.fromkeys(functions, len(states)) | {"openspiel": len(states[:OPENSPIEL_POSITIONS])}
+    return Speed(game, **{name: counts[name] * rule.simulations / taken for name, taken in seconds.items()})
+
+
+def selfplay_bench_command(arguments: SelfPlayBenchArguments) -> None:
+    speeds = []
+    with threads(1):
+        for game in arguments.games:
+            with errors_console().status(f"timing {game}"):
+                speeds.append(measure(game, arguments))
+        record: dict[str, Any] = {
+            "positions": arguments.positions,
+            "simulations": arguments.simulations,
+            "width": arguments.width,
+            "repeats": arguments.repeats,
+            "games": [asdict(speed) | speed.ratios() for speed in speeds],
+            "provenance": provenance(torch.device("cpu")),
+        }
+    text = json.dumps(record, indent=1)
+    if arguments.out is not None:
+        try:
+            arguments.out.write_text(text + "\n", encoding="utf-8")
+        except OSError as error:
+            raise BadInput("out", f"cannot write {arguments.out}: {error.strerror}") from None
+    if arguments.json:
+        print(text)
+        return
+    columns = ["game", "OpenSpiel", "ours", "asking again", "positions known"]
+    rows = [
+        [speed.game, f"{speed.openspiel:,.0f}"]
+        + [f"{getattr(speed, name):,.0f} (×{speed.ratios()[f'{name}_ratio']:.1f})"
+           for name in ("ours", "forgetful", "positions_known")]
+        for speed in speeds
+    ]  # fmt: skip
+    title = f"simulations a second, {arguments.positions} positions, {arguments.simulations} simulations each"
+    Console(highlight=False).print(results_table(title, columns, rows))

@@ -1,0 +1,147 @@
+"""`internalize selfplay`: search folded into a policy, in a table or as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any
+
+import tyro
+from rich.console import Console
+
+from internalize.configs.folders import require_writable
+from internalize.display.curves import text_plot
+from internalize.display.fleet import fleet_view
+from internalize.display.terminal import duration, errors_console, percent, results_table
+from internalize.errors import require
+from internalize.experiments.commands import observers_for
+from internalize.experiments.execution import Execution
+from internalize.experiments.many import Outcome, execute_many
+from internalize.experiments.selfplay.config import SelfPlayConfig
+from internalize.experiments.training import threads, train
+from internalize.runs.folder import Run
+
+
+@dataclass(frozen=True)
+class SelfPlayArguments:
+    """A network plays itself with tree search and learns to move at once as the search does."""
+
+    config: Annotated[SelfPlayConfig, tyro.conf.arg(name="")] = field(default_factory=SelfPlayConfig)
+    execution: Annotated[Execution, tyro.conf.arg(name="")] = field(default_factory=Execution)
+    seeds: int | None = None
+    """Train this many seeds, from --seed up, side by side: one run a core, one thread a run."""
+    workers: int | None = None
+    """Runs at the same time, with --seeds; as many as there are cores if not given."""
+
+    def __post_init__(self) -> None:
+        for name, count in (("seeds", self.seeds), ("workers", self.workers)):
+            require(count is None or count >= 1, name, f"must be at least 1, got {count}")
+
+
+def selfplay_command(arguments: SelfPlayArguments) -> int | None:
+    config, execution = arguments.config, arguments.execution
+    require_writable(execution.out)
+    config.check({})
+    if arguments.seeds is not None:
+        return _many_seeds(config, arguments.seeds, arguments.workers, execution)
+    run = train(config, execution, observers_for(config, execution))
+    if execution.json:
+        print(json.dumps(_result(run)))
+    elif not execution.quiet:
+        _print(run, config)
+    return None
+
+
+def _many_seeds(config: SelfPlayConfig, seeds: int, workers: int | None, execution: Execution) -> int:
+    configs = [replace(config, seed=config.seed + i) for i in range(seeds)]
+    view = None if execution.quiet else fleet_view(f"{seeds} seeds", config.headline)
+    outcomes = execute_many(configs, execution, workers, view)
+    _report_many(outcomes, execution)
+    return max(outcome.exit_code for outcome in outcomes)
+
+
+def _result(run: Run) -> dict[str, Any]:
+    """The run's results, and what a move takes on this machine now."""
+    from internalize.experiments.selfplay.speed import seconds_per_move
+
+    with threads(1):
+        taken = seconds_per_move(run)
+    return {
+        "run": str(run.path),
+        **run.summary(),
+        "seconds_per_move": taken,
+        "seconds": run.status()["seconds"],
+    }
+
+
+def _print(run: Run, config: SelfPlayConfig) -> None:
+    console = Console(highlight=False)
+    rounds = list(run.metrics("evaluation"))
+    curves = {
+        "raw network": [(row["round"], 100 * row["raw_accuracy"]) for row in rounds],
+        "with search": [(row["round"], 100 * row["search_accuracy"]) for row in rounds],
+    }
+    console.print("optimal moves after each round, %", style="bold")
+    console.print(text_plot(curves), soft_wrap=True)
+    result = _result(run)
+    console.print(results_table(config.label(), ["", "raw network", "with search"], _rows(result)))
+    for line in _remarks(result):
+        console.print(line, soft_wrap=True)
+    console.print(f"{duration(result['seconds'])}, {run.path}", soft_wrap=True)
+
+
+def _rows(result: Mapping[str, Any]) -> list[list[str]]:
+    """What can be said of both players."""
+    passes, seconds = result["forward_passes_per_move"], result["seconds_per_move"]
+    score = result["match_score"]
+    return [
+        ["optimal moves", percent(result["raw_optimal_rate"]), percent(result["search_optimal_rate"])],
+        ["score of their match", percent(score), percent(1 - score)],
+        ["forward passes a move", f"{passes['raw']:.0f}", f"{passes['search']:.1f}"],
+        ["milliseconds a move", *(f"{1000 * seconds[name]:.2f}" for name in ("raw", "search"))],
+    ]
+
+
+def _remarks(result: Mapping[str, Any]) -> list[str]:
+    """What holds of the raw network, in sentences."""
+    where = "all" if result["exhaustive"] else "a sample of"
+    lines = [
+        f"measured on {where} {result['positions']:,} positions with optimal and worse moves "
+        f"(chance {percent(result['chance_rate'])}, the same move in {percent(result['agreement'])})"
+    ]
+    if result["positions_unsolved"]:
+        unsolved, asked = result["positions_unsolved"], result["positions_asked"]
+        lines.append(f"{unsolved:,} of {asked:,} drawn positions were too deep for the exact solver")
+    if result["raw_loses"] is not None:
+        lost, all_lines = result["raw_loses"], result["raw_lines"]
+        lines.append(f"against every line of replies, on either side: loses {lost:,} of {all_lines:,}")
+    if result["definition"] is not None:
+        verdict, risk = result["definition"], result["gap"]
+        failed = [name.replace("_", " ") for name, holds in verdict["clauses"].items() if not holds]
+        holds = "yes" if result["internalized"] else f"no: {', '.join(failed)}"
+        epsilon = verdict["epsilon"]
+        lines.append(f"distributionally internalized (ε = {epsilon:g}): {holds}; gap of the risks {risk:+.4f}")
+    return lines
+
+
+def _report_many(outcomes: list[Outcome], execution: Execution) -> None:
+    done = [o.run for o in outcomes if o.state == "done" and o.run is not None]
+    failed = [
+        {"run": o.config.label(), "state": o.state, "error": o.error} for o in outcomes if o.state != "done"
+    ]
+    if execution.json:
+        print(json.dumps({"runs": [_result(run) for run in done], "failed": failed}))
+        return
+    for failure in failed:
+        errors_console().print(f"{failure['run']}: {failure['state']}, {failure['error']}", style="red")
+    if execution.quiet or not done:
+        return
+    columns = ["run", "raw optimal", "search optimal", "same move", "match score", "lines lost", "internalized"]
+    rows = []
+    for run in done:
+        s = run.summary()
+        lost = "–" if s["raw_loses"] is None else f"{s['raw_loses']:,} of {s['raw_lines']:,}"
+        shares = (s["raw_optimal_rate"], s["search_optimal_rate"], s["agreement"], s["match_score"])
+        rows.append([run.path.name, *map(percent, shares), lost, "yes" if s["internalized"] else "no"])
+    Console(highlight=False).print(results_table(f"{len(done)} runs", columns, rows))
