@@ -24,10 +24,14 @@ class Sizes:
 
     @property
     def kind(self) -> Kind:
-        """What decides the width of theorem 3: whether n falls into smaller parts."""
-        if prime_powers(self.n) != (self.n,):
-            return "other composite"
-        return "prime" if all(self.n % p for p in range(2, int(self.n**0.5) + 1)) else "prime power"
+        return kind_of_order(self.n)
+
+
+def kind_of_order(n: int) -> Kind:
+    """What decides the width of theorem 3: whether n falls into smaller parts."""
+    if prime_powers(n) != (n,):
+        return "other composite"
+    return "prime" if all(n % p for p in range(2, int(n**0.5) + 1)) else "prime power"
 
 
 def compare_sizes(orders: Sequence[int], horizon: int) -> list[Sizes]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Literal
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1d2126; --paper: #ffffff; --soft: #5b6470; --line: #d9dde3;
@@ -31,6 +32,14 @@ code { font-size: .92em; }
 footer { color: var(--soft); font-size: .85rem; margin-top: 3rem; border-top: 1px solid var(--line);
          padding-top: .8rem; }
 .good { color: var(--good); } .bad { color: var(--bad); }
+.statement { border-left: .3rem solid var(--line); padding: .1rem 0 .1rem .8rem; margin: .8rem 0; }
+.statement p { margin: .15rem 0; }
+.statement p.fine { color: var(--soft); font-size: .88rem; overflow-wrap: anywhere; }
+.statement.good { border-color: var(--good); color: inherit; } .statement.good strong { color: var(--good); }
+.statement.bad { border-color: var(--bad); color: inherit; } .statement.bad strong { color: var(--bad); }
+details { margin: .8rem 0; } summary { cursor: pointer; color: var(--soft); }
+nav ul { padding-left: 1.2rem; columns: 16rem; } a { color: inherit; }
+@media print { .statement, h2 { break-inside: avoid; break-after: avoid; } nav { display: none; } }
 @media print { main { max-width: none; padding: 0; } figure { break-inside: avoid; background: none; } }
 """
 
@@ -47,8 +56,27 @@ def page(title: str, lead: str, sections: Sequence[str], footer: str) -> str:
     )
 
 
-def heading(text: str) -> str:
-    return f"<h2>{html.escape(text)}</h2>"
+def heading(text: str, anchor: str | None = None) -> str:
+    place = f' id="{html.escape(anchor)}"' if anchor else ""
+    return f"<h2{place}>{html.escape(text)}</h2>"
+
+
+def contents(entries: Mapping[str, str]) -> str:
+    """Links within the page: anchor → text."""
+    items = (f'<li><a href="#{html.escape(to)}">{html.escape(text)}</a></li>' for to, text in entries.items())
+    return f"<nav><ul>{''.join(items)}</ul></nav>"
+
+
+def statement(word: str, text: str, fine_print: Sequence[str], mood: Literal["good", "bad", ""] = "") -> str:
+    """A word that judges, what it judges, and smaller lines below."""
+    fine = "".join(f'<p class="fine">{html.escape(line)}</p>' for line in fine_print)
+    told = f"<p><strong>{html.escape(word)}</strong>: {html.escape(text)}</p>"
+    return f'<div class="statement {mood}">{told}{fine}</div>'
+
+
+def details(summary: str, content: str) -> str:
+    """HTML that is folded away until somebody asks."""
+    return f"<details><summary>{html.escape(summary)}</summary>{content}</details>"
 
 
 def paragraph(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import io
 import re
 from collections.abc import Sequence
@@ -15,8 +16,10 @@ PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#9
 """Okabe and Ito's colours, which people with any common colour blindness can tell apart."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 LINES = ("-", "--", "-.", ":")
+HATCHES = ("", "////", "....", "xx", "--", "++", "oo")
+"""What tells bars apart where there is no colour."""
 
-_INK = "#1a1b1c"
+INK = "#1a1b1c"
 """The colour of text and axes; on a page it becomes the page's own text colour."""
 
 _STYLE = {
@@ -32,13 +35,13 @@ _STYLE = {
     "grid.linewidth": 0.6,
     "lines.linewidth": 1.8,
     "legend.frameon": False,
-    "text.color": _INK,
-    "axes.labelcolor": _INK,
-    "axes.edgecolor": _INK,
-    "axes.titlecolor": _INK,
-    "xtick.color": _INK,
-    "ytick.color": _INK,
-    "grid.color": _INK,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": INK,
+    "axes.titlecolor": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "grid.color": INK,
     "svg.fonttype": "none",
     "svg.hashsalt": "internalize",
     "figure.dpi": 100,
@@ -73,7 +76,7 @@ def _house_style(figure: Figure) -> None:
         legend.set_frame_on(False)
     for text in figure.findobj(Text):
         if same_color(text.get_color(), "black"):
-            text.set_color(_INK)
+            text.set_color(INK)
 
 
 def save(figure: Figure, stem: Path, formats: Sequence[str] = ("png", "svg")) -> list[Path]:
@@ -99,7 +102,14 @@ def inline_svg(figure: Figure, alt: str) -> str:
     buffer = io.StringIO()
     with matplotlib.rc_context(_STYLE):
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
-    svg = buffer.getvalue()
-    svg = svg[svg.index("<svg") :].replace(_INK, "currentColor")
+    return saved_svg_inline(buffer.getvalue(), alt)
+
+
+def saved_svg_inline(svg: str, alt: str) -> str:
+    """The text of a file that `save` wrote, as such an element: no background, nothing that names a host."""
+    svg = svg[svg.index("<svg") :].replace(INK, "currentColor")
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, count=1, flags=re.DOTALL)
+    background = r'(<g id="patch_1">\s*<path d="[^"]*"\s*style="fill: )#ffffff'
+    svg = re.sub(background, r"\1none", svg, count=1)
     svg = re.sub(r'width="[\d.]+pt" height="[\d.]+pt"', 'class="plot"', svg, count=1)
-    return svg.replace("<svg ", f'<svg role="img" aria-label="{alt}" ', 1)
+    return svg.replace("<svg ", f'<svg role="img" aria-label="{html.escape(alt)}" ', 1)

@@ -1,5 +1,21 @@
 """Intervals and tests between groups: once, for everybody."""
 
+from internalize.statistics.corrections import holm
+from internalize.statistics.groups import binomial, difference_of_means, fisher, mean_against_zero
 from internalize.statistics.intervals import Interval, Rate, clopper_pearson, mean_interval, wilson
+from internalize.statistics.trends import Trend, spearman_trend
 
-__all__ = ["Interval", "Rate", "clopper_pearson", "mean_interval", "wilson"]
+__all__ = [
+    "Interval",
+    "Rate",
+    "Trend",
+    "binomial",
+    "clopper_pearson",
+    "difference_of_means",
+    "fisher",
+    "holm",
+    "mean_against_zero",
+    "mean_interval",
+    "spearman_trend",
+    "wilson",
+]

@@ -1,0 +1,229 @@
+"""`internalize figures`, `internalize figure` and `internalize report`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+from rich.console import Console
+from rich.table import Table as RichTable
+
+from internalize.configs.folders import require_writable
+from internalize.display.fleet import fleet_view
+from internalize.display.terminal import duration, errors_console, results_table
+from internalize.errors import BadInput, require
+from internalize.figures.catalogue import NAMES, find_figure
+from internalize.figures.estimates import status
+from internalize.figures.figure import Figure
+from internalize.figures.grids import TIERS, Tier
+from internalize.figures.making import VERDICT, Made, plan, read, results_folder, train_missing, write
+from internalize.runs.atomic import read_json
+from internalize.sweeps import SweepOutcome
+from internalize.sweeps.options import BackendName, RayOptions
+
+MOST_MISSING = 5
+"""Missing runs that are named; of more, how many there are is said."""
+
+
+@dataclass(frozen=True)
+class FiguresArguments:
+    """The figures of the paper: what each shows, how far its runs are, and the verdicts on its claims."""
+
+    out: Path = Path("runs")
+    """Folder of the runs."""
+    results: Path = Path("results")
+    """Folder of the finished figures."""
+    json: bool = False
+    """Print one JSON object, last."""
+
+
+def figures_command(arguments: FiguresArguments) -> None:
+    entries = [_entry(find_figure(name), arguments) for name in NAMES]
+    if arguments.json:
+        print(json.dumps({"figures": entries}))
+        return
+    rows = [
+        [entry["figure"], entry["shows"], *(_progress(entry[tier]) for tier in TIERS[1:]), entry["verdicts"]]
+        for entry in entries
+    ]
+    columns = ["figure", "shows", "laptop", "paper", "claims"]
+    Console(highlight=False).print(_wide_table(columns, rows))
+    Console(highlight=False).print(
+        "internalize figure NAME [--tier laptop] makes one; --plan shows its claims."
+    )
+
+
+def _entry(figure: Figure, arguments: FiguresArguments) -> dict[str, Any]:
+    entry: dict[str, Any] = {"figure": figure.name, "paper": figure.paper, "shows": figure.shows}
+    for tier in TIERS:
+        found = status(figure, tier, arguments.out)
+        entry[tier] = {"planned": found.planned, "done": found.done, "seconds": found.seconds}
+    entry["verdicts"] = _verdicts_told(results_folder(arguments.results, figure, "laptop"))
+    return entry
+
+
+def _progress(found: dict[str, Any]) -> str:
+    """`12/45, 20 min left`."""
+    if not found["planned"]:
+        return "no runs"
+    left = "" if found["done"] == found["planned"] else f"\n{duration(found['seconds'])}"
+    return f"{found['done']}/{found['planned']}{left}"
+
+
+def _verdicts_told(folder: Path) -> str:
+    """`3 confirmed, 1 not confirmed`, from the results that are there."""
+    try:
+        words = [claim["verdict"] for claim in read_json(folder / VERDICT)["claims"]]
+    except (OSError, ValueError, KeyError):
+        return "not made"
+    return ", ".join(f"{words.count(word)} {word}" for word in dict.fromkeys(words)) or "not judged"
+
+
+def _wide_table(columns: list[str], rows: list[list[str]]) -> RichTable:
+    table = RichTable(title="Figures of the paper: runs done, and the time the others take here")
+    for column in columns:
+        table.add_column(column)
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+@dataclass(frozen=True)
+class FigureArguments:
+    """One figure of the paper: run what is missing, draw it, and judge its claims."""
+
+    name: Annotated[str, tyro.conf.Positional]
+    """Which: see `internalize figures`."""
+    tier: Tier = "laptop"
+    """smoke: seconds, nothing is judged; laptop: an hour or two; paper: the paper's own sizes."""
+    out: Path = Path("runs")
+    """Folder of the runs, shared by all figures."""
+    results: Path = Path("results")
+    """Folder for the picture, table and verdict, in a folder of the figure's name."""
+    backend: BackendName = "local"
+    """Where missing runs are carried out: worker processes on this machine, or tasks on a Ray cluster."""
+    workers: int | None = None
+    """Runs at the same time; as many as there are cores if not given."""
+    no_train: bool = False
+    """Draw with the runs that are there, and say what is missing."""
+    plan: bool = False
+    """Show the claims, their tests and what they can detect, and do nothing."""
+    quiet: bool = False
+    """No progress, no tables: errors only."""
+    json: bool = False
+    """Print the verdict as one JSON object, last."""
+    ray: RayOptions = field(default_factory=RayOptions)
+
+    def __post_init__(self) -> None:
+        require(self.workers is None or self.workers >= 1, "workers", f"must be at least 1, got {self.workers}")
+
+
+def figure_command(arguments: FigureArguments) -> int:
+    figure = find_figure(arguments.name)
+    if arguments.plan:
+        _print_plan(figure, arguments)
+        return 0
+    folder = require_writable(results_folder(arguments.results, figure, arguments.tier))
+    ended = None if arguments.no_train else _train(figure, arguments)
+    made = read(figure, arguments.tier, arguments.out)
+    if not made.material.rows:
+        what = f"{len(made.missing)} runs are missing, for example {made.missing[0]}"
+        raise BadInput("figure", f"nothing to draw of {figure.name} in {arguments.out}: {what}")
+    written = write(made, folder)
+    if arguments.json:
+        print(json.dumps(read_json(folder / VERDICT)))
+    elif not arguments.quiet:
+        _print_made(made, written)
+    return ended.exit_code if ended is not None else 0
+
+
+def _train(figure: Figure, arguments: FigureArguments) -> SweepOutcome | None:
+    found = status(figure, arguments.tier, arguments.out)
+    todo = found.planned - found.done
+    headline: dict[str, str] = {}
+    if todo and not arguments.quiet:
+        errors_console().print(
+            f"{figure.name}: {found.done} of {found.planned} runs are there; the others take about "
+            f"{duration(found.seconds)}"
+        )
+        headline = figure.sweep(arguments.tier).cases[0].config.headline
+    view = fleet_view(f"{figure.name}, {arguments.tier}", headline) if headline else None
+    where = {"backend": arguments.backend, "workers": arguments.workers, "ray": arguments.ray}
+    return train_missing(figure, arguments.tier, arguments.out, view, **where)
+
+
+def _print_plan(figure: Figure, arguments: FigureArguments) -> None:
+    sweep = figure.sweep(arguments.tier)
+    planned = plan(figure, figure.planned(sweep))
+    if arguments.json:
+        print(
+            json.dumps(
+                {"figure": figure.name, "tier": arguments.tier, "runs": len(sweep.cases), "claims": planned}
+            )
+        )
+        return
+    console = Console(highlight=False)
+    console.print(f"{figure.name} ({figure.paper}), {arguments.tier} tier: {len(sweep.cases)} runs")
+    for line in figure.caption_lines(arguments.tier):
+        console.print(line)
+    for entry in planned:
+        console.print(f"\n[bold]{entry['claim']}[/bold]: {entry['sentence']}")
+        console.print(f"  {entry['method']}")
+        console.print(f"  the least it can see: {entry['detects']}")
+    if arguments.tier == "smoke":
+        console.print("\nNo claim is judged at the smoke tier.")
+
+
+def _print_made(made: Made, written: list[Path]) -> None:
+    console = Console(highlight=False)
+    if made.missing:
+        console.print(f"{len(made.missing)} of {len(made.sweep.cases)} runs are missing:")
+        for line in made.missing[:MOST_MISSING]:
+            console.print(f"  {line}")
+        if len(made.missing) > MOST_MISSING:
+            console.print(f"  and {len(made.missing) - MOST_MISSING} more")
+    if made.verdicts:
+        rows = [
+            [verdict.claim.name, verdict.word, f"{verdict.p:.2g}", verdict.evidence.numbers]
+            for verdict in made.verdicts
+        ]
+        console.print(
+            results_table(f"{made.figure.name}, {made.tier}", ["claim", "verdict", "p", "found"], rows)
+        )
+    else:
+        console.print("No claim is judged at the smoke tier.")
+    console.print(
+        f"written to {written[-1].parent}: {', '.join(path.name for path in written)}", soft_wrap=True
+    )
+
+
+@dataclass(frozen=True)
+class ReportArguments:
+    """All figures that there are in one page: pictures, captions, verdicts, configs, versions, machine."""
+
+    results: Path = Path("results")
+    """Folder of the finished figures."""
+    page: Path | None = None
+    """The page to write; report.html in the folder of results if not given."""
+    json: bool = False
+    """Print one JSON object, last."""
+
+
+def report_command(arguments: ReportArguments) -> None:
+    from internalize.figures.report import find_records, report_page
+
+    records = find_records(arguments.results)
+    require(
+        bool(records), "results", f"no figure in {arguments.results}: make one with internalize figure NAME"
+    )
+    path = arguments.page or arguments.results / "report.html"
+    require_writable(path.parent)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(report_page(records), encoding="utf-8")
+    if arguments.json:
+        print(json.dumps({"page": str(path), "figures": [record["figure"] for record, _ in records]}))
+    else:
+        print(path.resolve())

@@ -1,0 +1,96 @@
+"""Theorem 3: how large the transformers are that are written by hand, against the order n."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from internalize.constructions.residues import prime_powers
+from internalize.constructions.sizes import Sizes, compare_sizes
+from internalize.figures.claims import Claim
+from internalize.figures.derived import no_columns
+from internalize.figures.figure import Figure, Material
+from internalize.figures.grids import Tier
+from internalize.figures.rate_tests import Always
+from internalize.figures.rows import group
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Drawing
+
+HORIZON = 25
+ORDERS: dict[Tier, range] = {"smoke": range(2, 18), "laptop": range(2, 65), "paper": range(2, 65)}
+NAMED = {10: 11, 12: 11, 14: 13, 15: 13, 16: 13}
+"""Orders that the paper calls easier → the prime it names beside them."""
+
+ALL = group("all orders")
+CLAIMS = [
+    Claim(
+        "within-the-bound",
+        "C_n fits in ⌈log2(T+1)⌉ layers with an MLP of width at most 4ΣN_j + 2m + 4.",
+        Always(ALL, "within_bound"),
+    ),
+    Claim(
+        "smaller-than-general",
+        "Some counters have a much more compact representation than the general one of width O(n²): every "
+        "n that falls into smaller factors does.",
+        Always(group("n with several prime factors", kind="other composite"), "below_general"),
+    ),
+    Claim(
+        "c10-c12-below-c11",
+        "C_10 and C_12 have a smaller representation than C_11.",
+        Always(group("C_10 and C_12", n=(10, 12)), "below_named_prime"),
+    ),
+    Claim(
+        "explains-c13",
+        "The size of the representation explains why C_13 is harder than C_14, C_15 and C_16.",
+        Always(group("C_14, C_15 and C_16", n=(14, 15, 16)), "below_named_prime"),
+    ),
+]
+
+
+def table(tier: Tier) -> list[dict[str, Any]]:
+    """One row an order."""
+    sizes = {entry.n: entry for entry in compare_sizes(ORDERS[tier], HORIZON)}
+    return [_row(entry, sizes) for entry in sizes.values()]
+
+
+def _row(entry: Sizes, sizes: dict[int, Sizes]) -> dict[str, Any]:
+    factors = prime_powers(entry.n)
+    bound = 4 * sum(factors) + 2 * len(factors) + 4
+    deep_enough = entry.counter.depth == HORIZON.bit_length()  # ⌈log2(T+1)⌉
+    prime = sizes.get(NAMED.get(entry.n, 0))
+    return {
+        "n": entry.n,
+        "kind": entry.kind,
+        "depth": entry.counter.depth,
+        "mlp_width": entry.counter.mlp_width,
+        "bound": bound,
+        "weights": entry.counter.parameters,
+        "general_mlp_width": entry.general.mlp_width,
+        "general_weights": entry.general.parameters,
+        "within_bound": entry.counter.mlp_width <= bound and deep_enough,
+        "below_general": entry.counter.mlp_width < entry.general.mlp_width,
+        "below_named_prime": None if prime is None else entry.counter.mlp_width < prime.counter.mlp_width,
+    }
+
+
+def draw(material: Material) -> Drawing:
+    from internalize.constructions.drawing import draw_sizes
+
+    return draw_sizes(compare_sizes([row["n"] for row in material.rows], HORIZON), HORIZON)
+
+
+FIGURE = Figure(
+    name="construction-size",
+    paper="Theorem 3",
+    shows="size of the transformers written by hand, against the order",
+    tiers={"smoke": [], "laptop": [], "paper": []},
+    draw=draw,
+    caption=(
+        "MLP width and number of weights of the construction of theorem 3 and of the general one, against the "
+        "order n. Nothing is trained and nothing is random."
+    ),
+    claims=CLAIMS,
+    notes=["C_16 needs a wider MLP (64) than C_13 (52): the width alone does not tell hard from easy."],
+    columns=no_columns,
+    table=table,
+)

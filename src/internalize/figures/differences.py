@@ -1,0 +1,91 @@
+"""What a smaller tier changes against the paper, read off the cases themselves."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from internalize.configs.codec import to_json
+from internalize.experiments.kinds import ExperimentConfig
+from internalize.figures.rows import FigureRow
+from internalize.runs.exporting import flat
+
+WORDS = {
+    "horizon": "T",
+    "method": "curricula",
+    "model.depth": "depth",
+    "model.width": "width d",
+    "model.heads": "heads",
+    "model.mlp": "MLP width",
+    "model.positions": "positions",
+    "schedule.kind": "schedule",
+    "optimizer.lr": "learning rate",
+    "task": "tasks",
+    "lr": "learning rate",
+}
+"""Fields that have a name in the paper."""
+SILENT = ("seed", "kernel", "log_every", "evaluation.", "schedule.")
+"""Fields of which a reader of a caption need not know; the configs are in the report."""
+MOST_VALUES = 8
+
+Shapes = Mapping[ExperimentConfig, Sequence[int]]
+"""Every config, with its seeds."""
+
+
+def differences(ours: Shapes, paper: Shapes) -> list[str]:
+    """`T: 10 (paper: 15, 20, 25)`, a line a field whose values are not the same."""
+    rows, rows_of_paper = ([_fields(config) for config in shapes] for shapes in (ours, paper))
+    lines = []
+    for name in dict.fromkeys(name for row in [*rows, *rows_of_paper] for name in row):
+        if name.startswith(SILENT) and name != "schedule.kind":
+            continue
+        mine, theirs = values_of(rows, name), values_of(rows_of_paper, name)
+        if mine != theirs:
+            word = WORDS.get(name, name.replace("_", " ").replace(".", " "))
+            lines.append(f"{word}: {_told(mine)} (paper: {_told(theirs)})")
+    counts = [sorted({len(seeds) for seeds in shapes.values()}) for shapes in (ours, paper)]
+    if counts[0] != counts[1]:
+        lines.append(f"seeds: {_told(counts[0])} (paper: {_told(counts[1])})")
+    return lines
+
+
+def _fields(config: ExperimentConfig) -> dict[str, Any]:
+    """By dotted names; an MLP of which nothing is said is four times as wide as the model."""
+    row = flat(to_json(config), lists_as_text=False)
+    if "model.mlp" in row and row["model.mlp"] is None:
+        row["model.mlp"] = 4 * row["model.width"]
+    return row
+
+
+def varied(rows: Sequence[FigureRow]) -> dict[str, list[Any]]:
+    """Every field that takes more than one value, with its values."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: values for name in names if len(values := values_of(rows, name)) > 1}
+
+
+def values_of(rows: Sequence[FigureRow], name: str) -> list[Any]:
+    """The values of a field, each once, in order: C2 before C10."""
+    found = {repr(row[name]): row[name] for row in rows if name in row}
+    return sorted(found.values(), key=_order)
+
+
+def _order(value: Any) -> tuple[Any, ...]:
+    if isinstance(value, str):
+        letters, number = re.match(r"(\D*)(\d*)", value).groups()  # type: ignore[union-attr]
+        return 1, letters, int(number or 0), value
+    return (0, value) if isinstance(value, int | float) else (2, str(value))
+
+
+def _told(values: Sequence[Any]) -> str:
+    texts = [_one(value) for value in values]
+    if len(texts) > MOST_VALUES:
+        texts = [*texts[:2], "…", texts[-1]]
+    return ", ".join(texts) or "none"
+
+
+def _one(value: Any) -> str:
+    if value is None:
+        return "default"
+    is_count = isinstance(value, int) and not isinstance(value, bool)
+    return f"{value:,}" if is_count else str(value)

@@ -1,0 +1,151 @@
+"""Making a figure: run what is missing, read what is there, judge, draw, write."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from internalize.configs.codec import to_json
+from internalize.experiments.execution import Execution
+from internalize.figures.differences import varied
+from internalize.figures.figure import Figure, Material
+from internalize.figures.grids import Tier, planned_rows
+from internalize.figures.rows import FigureRow
+from internalize.figures.verdicts import Verdict, judge, strictest_level
+from internalize.runs.atomic import write_json
+from internalize.runs.exporting import flat, write_csv
+from internalize.runs.folder import Run
+from internalize.runs.provenance import provenance
+from internalize.runs.table import Table
+from internalize.sweeps import Sweep, SweepOutcome, collect, run_sweep
+
+if TYPE_CHECKING:
+    from internalize.experiments.driving import FleetObserver
+
+VERDICT = "verdict.json"
+"""The file by which a folder of results is known."""
+FORMATS = ("png", "svg", "pdf")
+
+
+@dataclass(frozen=True)
+class Made:
+    """A figure's material with its verdicts."""
+
+    figure: Figure
+    tier: Tier
+    sweep: Sweep
+    material: Material
+    missing: Sequence[str]
+    """The cases without a finished run, and why."""
+    verdicts: Sequence[Verdict]
+    """Empty at the smoke tier: nothing is judged there."""
+
+
+def train_missing(
+    figure: Figure, tier: Tier, out: Path, observer: FleetObserver | None = None, **how: Any
+) -> SweepOutcome | None:
+    """Carry out the runs that are not there yet; None for a figure that needs none.
+
+    how: backend, workers and so on, as for `run_sweep`.
+    """
+    if figure.table is not None:
+        return None
+    execution = Execution(keep_stages="all" if figure.keeps_stages else "none", quiet=True)
+    return run_sweep(figure.sweep(tier), out=out, observer=observer, execution=execution, **how)
+
+
+def read(figure: Figure, tier: Tier, out: Path) -> Made:
+    """What there is, judged. Trains nothing."""
+    sweep = figure.sweep(tier)
+    if figure.table is not None:
+        rows: list[dict[str, Any]] = figure.table(tier)
+        missing: list[str] = []
+    else:
+        found = collect(sweep, out)
+        rows = figure.rows(found.rows, sweep, out)
+        missing = [f"{case}: {why}" for case, why in found.missing]
+    verdicts = judge(figure.claims, rows) if tier != "smoke" else []
+    return Made(figure, tier, sweep, Material(tier, rows, out), missing, verdicts)
+
+
+def results_folder(results: Path, figure: Figure, tier: Tier) -> Path:
+    """The laptop tier has the figure's own name; the others say what they are."""
+    return results / (figure.name if tier == "laptop" else f"{figure.name}-{tier}")
+
+
+def write(made: Made, folder: Path) -> list[Path]:
+    """NAME.png, .svg, .pdf and .csv, and verdict.json; the verdict comes last, when all else is there."""
+    from internalize.display.plots import save
+
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    if made.material.rows:
+        written += save(made.figure.draw(made.material), folder / made.figure.name, FORMATS)
+        table = folder / f"{made.figure.name}.csv"
+        write_csv(Table([flat(dict(row)) for row in made.material.rows]), table)
+        written.append(table)
+    write_json(folder / VERDICT, verdict_record(made))
+    return [*written, folder / VERDICT]
+
+
+def verdict_record(made: Made) -> dict[str, Any]:
+    """Everything that a reader of the picture should know."""
+    figure, tier = made.figure, made.tier
+    planned = figure.planned(made.sweep)
+    return {
+        "figure": figure.name,
+        "paper": figure.paper,
+        "shows": figure.shows,
+        "tier": tier,
+        "caption": figure.caption,
+        "notes": list(figure.notes),
+        "differences": figure.differences(tier),
+        "judged": tier != "smoke",
+        "claims": [verdict.to_json() for verdict in made.verdicts],
+        "plan": plan(figure, planned),
+        "runs": {
+            "planned": len(made.sweep.cases),
+            "done": len(made.material.rows) if figure.table is None else 0,
+            "missing": list(made.missing),
+            "seconds": sum(float(row.get("seconds") or 0.0) for row in made.material.rows),
+        },
+        "config": {"base": _base(made.sweep), "varied": varied(planned_rows(made.sweep))},
+        "provenance": _provenance(made),
+    }
+
+
+def plan(figure: Figure, planned: Sequence[FigureRow]) -> list[dict[str, str]]:
+    """Every claim with its test and the smallest effect that the planned runs can show."""
+    level = strictest_level(figure.claims)
+    return [
+        {
+            "claim": claim.name,
+            "sentence": claim.sentence,
+            "method": claim.test.method,
+            "detects": claim.test.detects(planned, level),
+        }
+        for claim in figure.claims
+    ]
+
+
+def _base(sweep: Sweep) -> dict[str, Any]:
+    return dict(to_json(sweep.cases[0].config)) if sweep.cases else {}
+
+
+def _provenance(made: Made) -> dict[str, Any]:
+    """Of the drawing, and of the runs: on which machines and with which versions they were made."""
+    import torch
+
+    here = provenance(torch.device("cpu"))
+    if made.figure.table is not None:
+        return here
+    names = ("internalize", "torch", "processor", "device", "threads", "revision", "python")
+    runs: dict[str, list[Any]] = {name: [] for name in names}
+    for row in made.material.rows:
+        recorded = Run(made.material.out / row["run"]).provenance()
+        for name in names:
+            if recorded.get(name) not in runs[name]:
+                runs[name].append(recorded.get(name))
+    return {**here, "runs": runs}

@@ -1,0 +1,92 @@
+"""Figure 1, right: out-of-distribution accuracy falls while the words are taken away."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from internalize.display.charts import accuracy_over_training
+from internalize.display.plots import new_figure
+from internalize.experiments.chain.evaluation import SUCCESS
+from internalize.figures.claims import Claim
+from internalize.figures.comparison_tests import MeanBelowZero
+from internalize.figures.figure import Figure, Material
+from internalize.figures.grids import Grid, Tiers
+from internalize.figures.rows import FigureRow, group
+from internalize.figures.settings import ADAPTIVE, LAPTOP_SEEDS, PAPER, SMOKE, SMOKE_SEEDS, adaptive_tasks
+from internalize.runs.folder import Run
+from internalize.statistics.trends import correlation
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Drawing
+
+FEWEST_STAGES = 3
+"""A run that kept its accuracy for fewer stages than these says nothing of a trend."""
+
+TIERS: Tiers = {
+    "smoke": [Grid(SMOKE, {"task": ["C2", "C3"]}, seeds=SMOKE_SEEDS)],
+    "laptop": [Grid(ADAPTIVE, zipped=adaptive_tasks("C3", "C5"), seeds=LAPTOP_SEEDS)],
+    "paper": [Grid(PAPER, {"task": ["C3", "C4"]}, seeds=range(15))],
+}
+
+CLAIMS = [
+    Claim(
+        "ood-falls-with-stages",
+        "As the transformer internalizes more tokens of the chain, its OOD accuracy falls.",
+        MeanBelowZero(group("runs"), "ood_trend"),
+    ),
+    Claim(
+        "ood-lower-at-the-end",
+        "OOD accuracy is lower when all is internalized than it was with the whole chain.",
+        MeanBelowZero(group("runs"), "ood_change"),
+    ),
+]
+
+
+def ood_columns(row: FigureRow, run: Run) -> dict[str, Any]:
+    """Over the stage ends at which ID accuracy is still a success, so that only OOD can have suffered:
+
+    ood_trend: Spearman's correlation of OOD accuracy with the stage; ood_change: the last against the first.
+    """
+    ends: dict[int, dict[str, Any]] = {}
+    for evaluation in run.metrics("evaluation"):
+        ends[evaluation["stage"]] = evaluation  # the stage's last row stays
+    kept = [end for end in ends.values() if end["id_accuracy"] > SUCCESS]
+    if len(kept) < FEWEST_STAGES:
+        return {"ood_trend": None, "ood_change": None, "stages_kept": len(kept)}
+    stages, accuracies = [end["stage"] for end in kept], [end["ood_accuracy"] for end in kept]
+    return {
+        "ood_trend": correlation(stages, accuracies),
+        "ood_change": accuracies[-1] - accuracies[0],
+        "stages_kept": len(kept),
+    }
+
+
+def draw(material: Material) -> Drawing:
+    """One run a task, as in the paper: of those that succeed, the one with the lowest seed."""
+    tasks = list(dict.fromkeys(row["task"] for row in material.rows))
+    figure, axes = new_figure(1, len(tasks), width=1 + 4.6 * len(tasks), height=3.9, squeeze=False, sharey=True)
+    for axis, task in zip(axes[0], tasks, strict=True):
+        rows = group("", task=task).of(material.rows)
+        row = min(rows, key=lambda r: (not r["succeeded"], r["seed"]))
+        accuracy_over_training(axis, material.evaluations(row), row["chance"])
+        axis.set_title(f"{task}, T = {row['horizon']}, seed {row['seed']}")
+        axis.set_ylabel("final-state accuracy" if axis is axes[0][0] else "")
+    figure.legend(*axes[0][0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
+    return figure
+
+
+FIGURE = Figure(
+    name="ood-degradation",
+    paper="Figure 1, right",
+    shows="ID and OOD accuracy over training while states are taken away",
+    tiers=TIERS,
+    draw=draw,
+    caption=(
+        "Final-state accuracy over the left curriculum, in and out of distribution. At each dotted line one "
+        "more state is no longer shown; the flat line is chance. Drawn is the lowest seed that succeeds; the "
+        "claim takes every run, at the stage ends where it still succeeds in distribution."
+    ),
+    claims=CLAIMS,
+    notes=["The paper shows one run a task; more seeds are run here, since one run proves no trend."],
+    columns_of_run=ood_columns,
+)

@@ -1,0 +1,115 @@
+"""Figure 3, left: which counters are internalized, by the order n and the width of the MLP."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from internalize.display.charts import success_bars
+from internalize.display.plots import new_figure
+from internalize.figures.claims import Claim
+from internalize.figures.comparison_tests import GainsMore, MoreOften
+from internalize.figures.derived import chain_columns
+from internalize.figures.figure import Figure, Material
+from internalize.figures.grids import Grid, Tiers
+from internalize.figures.rows import FigureRow, group, rate
+from internalize.figures.settings import ADAPTIVE, FEW_SEEDS, PAPER, PAPER_SEEDS, SMOKE, SMOKE_SEEDS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from matplotlib.figure import Figure as Drawing
+
+SMALL = replace(ADAPTIVE, horizon=6)
+
+TIERS: Tiers = {
+    "smoke": [Grid(SMOKE, {"task": ["C3", "C4", "C6"], "model.mlp": [4, None]}, seeds=SMOKE_SEEDS)],
+    "laptop": [
+        Grid(SMALL, {"task": [f"C{n}" for n in range(3, 11)], "model.mlp": [64, None]}, seeds=FEW_SEEDS)
+    ],
+    "paper": [
+        Grid(PAPER, {"task": [f"C{n}" for n in range(3, 18)], "model.mlp": [256, None]}, seeds=PAPER_SEEDS)
+    ],
+}
+
+PRIMES = group("primes", order_kind="prime")
+POWERS = group("prime powers", order_kind="prime power")
+OTHERS = group("other composites", order_kind="other composite")
+COMPOSITES = group("composites", order_kind=("prime power", "other composite"))
+WIDE, NARROW = group("wide MLP", wide=True), group("narrow MLP", wide=False)
+
+CLAIMS = [
+    Claim(
+        "composites-above-primes",
+        "Prime orders are harder to internalize than composites with several prime factors.",
+        MoreOften(OTHERS, PRIMES, "succeeded"),
+    ),
+    Claim(
+        "prime-powers-above-primes",
+        "Prime orders are harder to internalize than prime powers such as 16.",
+        MoreOften(POWERS, PRIMES, "succeeded"),
+    ),
+    Claim(
+        "composites-above-prime-powers",
+        "Orders with small prime-power factors are the easiest, as the theorem's width suggests.",
+        MoreOften(OTHERS, POWERS, "succeeded"),
+    ),
+    Claim(
+        "width-helps",
+        "Increasing the MLP width improves the odds of successful internalization.",
+        MoreOften(WIDE, NARROW, "succeeded"),
+    ),
+    Claim(
+        "width-helps-primes-less",
+        "Width helps to a lesser extent where the order is prime.",
+        GainsMore(COMPOSITES, PRIMES, "succeeded", "order", after=WIDE, before=NARROW),
+    ),
+]
+
+
+def columns(row: FigureRow, cases: Sequence[FigureRow]) -> dict[str, Any]:
+    """wide: the MLP has the wider of the two widths, which is four times the model's."""
+    return {**chain_columns(row, cases), "wide": row["model.mlp"] is None}
+
+
+def draw(material: Material) -> Drawing:
+    """Bars by order; what kind of number it is stands below it."""
+    orders = sorted({row["order"] for row in material.rows})
+    kinds = {row["order"]: row["order_kind"] for row in material.rows}
+    words = {"prime": "prime", "prime power": "power", "other composite": ""}
+    widths = sorted({row["mlp_width"] for row in material.rows})
+    figure, axis = new_figure(width=max(6.0, 0.75 * len(orders) + 1.5), height=4.2)
+    series = {
+        f"MLP {width}": [
+            rate(group("", order=n, mlp_width=width).of(material.rows), "succeeded") for n in orders
+        ]
+        for width in widths
+    }
+    success_bars(axis, [f"C$_{{{n}}}$\n{words[kinds[n]]}" for n in orders], series, counts=len(orders) <= 10)
+    for place, n in enumerate(orders):
+        if kinds[n] == "prime":
+            axis.axvspan(place - 0.5, place + 0.5, color="#888888", alpha=0.12, linewidth=0, zorder=0)
+    axis.set_xlim(-0.6, len(orders) - 0.4)
+    axis.legend(loc="upper center", bbox_to_anchor=(0.5, 1.14), ncols=2)
+    return figure
+
+
+FIGURE = Figure(
+    name="orders",
+    paper="Figure 3, left",
+    shows="success by the order of the counter, for two widths of the MLP",
+    tiers=TIERS,
+    draw=draw,
+    caption=(
+        "Share of runs of the left curriculum with more than 95 % final-state accuracy on the counters C_n. "
+        "Prime orders are shaded, prime powers marked; the hatched bars have the wider MLP (Wilson intervals, "
+        "95 %)."
+    ),
+    claims=CLAIMS,
+    notes=[
+        "Primes, prime powers and other composites are judged apart: the width of theorem 3 does not separate "
+        "C_16 (70) from C_17 (74). The claims are about the orders that were run."
+    ],
+    columns=columns,
+)

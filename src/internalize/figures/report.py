@@ -1,0 +1,119 @@
+"""One page with all figures that there are: self-contained, for people and printers."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from internalize.display import page
+from internalize.display.plots import saved_svg_inline
+from internalize.display.terminal import duration
+from internalize.figures.catalogue import NAMES
+from internalize.figures.making import VERDICT
+from internalize.runs.atomic import read_json
+
+Record = dict[str, Any]
+MOODS: dict[str, Literal["good", "bad", ""]] = {"confirmed": "good", "contradicted": "bad"}
+
+
+def find_records(results: Path) -> list[tuple[Record, Path]]:
+    """What `internalize figure` left in the folder, in the order of the paper: record and folder."""
+    found = []
+    for path in sorted(results.glob(f"*/{VERDICT}")):
+        record = read_json(path)
+        if isinstance(record, dict) and record.get("figure") in NAMES:
+            found.append((record, path.parent))
+    tiers = ("laptop", "paper", "smoke")
+    return sorted(found, key=lambda entry: (NAMES.index(entry[0]["figure"]), tiers.index(entry[0]["tier"])))
+
+
+def report_page(records: Sequence[tuple[Record, Path]]) -> str:
+    words = Counter(claim["verdict"] for record, _ in records for claim in record["claims"])
+    judged = ", ".join(f"{count} {word}" for word, count in words.most_common()) or "none judged"
+    sections = [
+        page.contents({folder.name: _title(record) for record, folder in records}),
+        page.heading("All claims"),
+        page.table(["claim", "figure", "verdict"], _claim_rows(records)),
+        page.paragraph(
+            "Tests and seeds were fixed before the runs. A verdict is the two-sided test at 5 %, by Holm's "
+            "correction over all claims of a figure: confirmed; contradicted, if the contrary is significant; "
+            "underpowered, if no outcome of so many runs could have been significant; else not confirmed. "
+            "Verdicts are about the sizes that were run, which are often far smaller than the paper's."
+        ),
+        *(section for record, folder in records for section in _figure_sections(record, folder)),
+    ]
+    return page.page(
+        "Learning through internalization", f"Claims of the paper: {judged}.", sections, _footer(records)
+    )
+
+
+def _title(record: Record) -> str:
+    tier = "" if record["tier"] == "laptop" else f" ({record['tier']} tier)"
+    return f"{record['figure']}{tier}"
+
+
+def _claim_rows(records: Sequence[tuple[Record, Path]]) -> list[list[str]]:
+    return [
+        [claim["sentence"], _title(record), claim["verdict"]]
+        for record, _ in records
+        for claim in record["claims"]
+    ]
+
+
+def _figure_sections(record: Record, folder: Path) -> list[str]:
+    caption = " ".join([f"{record['paper']}. {record['caption']}", *record["notes"]])
+    sections = [page.heading(f"{_title(record)}: {record['shows']}", folder.name)]
+    picture = folder / f"{record['figure']}.svg"
+    if picture.is_file():
+        svg = saved_svg_inline(picture.read_text(encoding="utf-8"), record["shows"])
+        sections.append(page.figure(svg, caption))
+    else:
+        sections.append(page.paragraph(caption))
+    if record["differences"]:
+        sections.append(page.paragraph(f"Differs from the paper: {'; '.join(record['differences'])}."))
+    sections.append(page.paragraph(_runs_told(record)))
+    detects = {entry["claim"]: entry["detects"] for entry in record["plan"]}
+    for claim in record["claims"]:
+        fine = [
+            claim["numbers"],
+            f"{claim['method']}; p = {claim['p']:.2g} after Holm's correction. "
+            f"The least the plan can see: {detects.get(claim['claim'], '')}.",
+        ]
+        sections.append(
+            page.statement(claim["verdict"], claim["sentence"], fine, MOODS.get(claim["verdict"], ""))
+        )
+    sections.append(page.details("config, versions and machine", _small_print(record)))
+    return sections
+
+
+def _runs_told(record: Record) -> str:
+    runs = record["runs"]
+    if not runs["planned"]:
+        return "No runs are needed."
+    told = f"{runs['done']} of {runs['planned']} runs, {duration(runs['seconds'])} of one core in all."
+    if not record["judged"]:
+        told += " No claim is judged at the smoke tier."
+    return told + (f" Missing: {'; '.join(runs['missing'][:5])}." if runs["missing"] else "")
+
+
+def _small_print(record: Record) -> str:
+    parts = [
+        page.preformatted(json.dumps(part, indent=1, ensure_ascii=False))
+        for part in (record["config"], record["provenance"])
+    ]
+    return "".join(parts)
+
+
+def _footer(records: Sequence[tuple[Record, Path]]) -> str:
+    made = records[-1][0]["provenance"]
+    processors = {
+        name for record, _ in records for name in record["provenance"].get("runs", {}).get("processor", [])
+    }
+    machines = ", ".join(sorted(map(str, processors))) or made["processor"]
+    return (
+        f"internalize {made['internalize']} ({made['revision'] or 'installed'}), torch {made['torch']}, Python "
+        f"{made['python']}; runs on {machines}; drawn {made['created']} by {made['command']}"
+    )

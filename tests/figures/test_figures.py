@@ -1,0 +1,159 @@
+"""Every figure at the smoke tier, from its runs to its files; and its claims on planted outcomes."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from internalize import Execution, train
+from internalize.cli import main
+from internalize.figures.catalogue import NAMES, find_figure
+from internalize.figures.differences import differences
+from internalize.figures.grids import TIERS, shapes_of
+from internalize.figures.making import plan
+from internalize.figures.verdicts import judge
+from internalize.runs.folder import Run
+from tests.figures.planting import AS_CLAIMED, plant
+
+
+@pytest.fixture(scope="module")
+def smoke_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """All runs of all figures at the smoke tier, each once."""
+    out = tmp_path_factory.mktemp("smoke")
+    configs = {case.config: None for name in NAMES for case in find_figure(name).sweep("smoke").cases}
+    for config in configs:
+        train(config, Execution(out=out, quiet=True))
+    return out
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_figure_at_the_smoke_tier(
+    name: str, smoke_runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The runs are there: nothing is trained, everything is written, and no claim is judged."""
+    before = sorted(smoke_runs.iterdir())
+    words = ["figure", name, "--tier", "smoke", "--out", str(smoke_runs), "--results", str(tmp_path), "--json"]
+    assert main(words) == 0
+    assert sorted(smoke_runs.iterdir()) == before
+    record = json.loads(capsys.readouterr().out.splitlines()[-1])
+    folder = tmp_path / f"{name}-smoke"
+    written = {path.name for path in folder.iterdir()}
+    assert written == {"verdict.json", *(f"{name}.{kind}" for kind in ("png", "svg", "pdf", "csv"))}
+    assert record == json.loads((folder / "verdict.json").read_text())
+    assert (record["claims"], record["judged"], record["runs"]["missing"]) == ([], False, [])
+    assert {entry["claim"] for entry in record["plan"]} == {claim.name for claim in find_figure(name).claims}
+    rows = list(csv.DictReader((folder / f"{name}.csv").read_text(encoding="utf-8").splitlines()))
+    assert len(rows) == (record["runs"]["planned"] or 16)
+
+
+def test_a_figure_runs_what_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    where = ["--tier", "smoke", "--out", str(tmp_path / "runs"), "--results", str(tmp_path / "results")]
+    assert main(["figure", "mixture", *where, "--no-train"]) == 2
+    assert "nothing to draw of mixture" in capsys.readouterr().err
+    assert main(["figure", "mixture", *where, "--workers", "1", "--quiet"]) == 0
+    runs = sorted((tmp_path / "runs").glob("C2-*"))
+    assert [Run(path).is_done for path in runs] == [True, True]
+    (runs[0] / "status.json").unlink()
+    assert main(["figure", "mixture", *where, "--no-train"]) == 0
+    assert "1 of 2 runs are missing" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", AS_CLAIMED)
+def test_what_the_paper_claims_is_confirmed_if_it_comes_out_so(name: str) -> None:
+    """Planted as the paper has it, at the paper's cases, every claim of the figure is confirmed."""
+    figure = find_figure(name)
+    verdicts = judge(figure.claims, plant(figure, "paper", AS_CLAIMED[name]))
+    assert {verdict.claim.name: verdict.word for verdict in verdicts} == {
+        claim.name: "confirmed" for claim in figure.claims
+    }
+
+
+@pytest.mark.parametrize("name", ["mlp-hints", "attention-parity"])
+def test_two_seeds_confirm_nothing(name: str) -> None:
+    figure = find_figure(name)
+    verdicts = judge(figure.claims, plant(figure, "paper", AS_CLAIMED[name], seeds=2))
+    assert {verdict.word for verdict in verdicts} == {"underpowered"}
+
+
+@pytest.mark.parametrize("name", AS_CLAIMED)
+def test_without_runs_nothing_is_judged(name: str) -> None:
+    assert {verdict.word for verdict in judge(find_figure(name).claims, [])} == {"underpowered"}
+
+
+def test_construction_size_is_judged_without_runs() -> None:
+    figure = find_figure("construction-size")
+    assert figure.table is not None
+    rows = figure.table("laptop")
+    bounds = {row["n"]: row["bound"] for row in rows}
+    assert (bounds[16], bounds[17]) == (4 * 16 + 2 + 4, 4 * 17 + 2 + 4)
+    words = {verdict.claim.name: verdict.word for verdict in judge(figure.claims, rows)}
+    assert words == {
+        "within-the-bound": "confirmed",
+        "smaller-than-general": "confirmed",
+        "c10-c12-below-c11": "confirmed",
+        "explains-c13": "contradicted",
+    }
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_claim_has_a_plan(name: str) -> None:
+    """Each says what it tests and what it can see; names are unique; the laptop uses fresh seeds."""
+    figure = find_figure(name)
+    entries = plan(figure, figure.planned(figure.sweep("laptop")))
+    assert all(entry["method"] and entry["detects"] for entry in entries)
+    assert len({claim.name for claim in figure.claims}) == len(figure.claims)
+    for tier in TIERS:
+        assert all(max(seeds) < 100 for seeds in shapes_of(figure.tiers[tier]).values())
+
+
+def test_differences_are_read_off_the_cases() -> None:
+    figure = find_figure("heads")
+    told = figure.differences("smoke")
+    assert "T: 3 (paper: 25)" in told
+    assert "curricula: left (paper: inductive)" in told
+    assert "width d: 8 (paper: 64, 128)" in told
+    assert "MLP width: 32 (paper: 256, 512)" in told
+    assert "seeds: 1 (paper: 30)" in told
+    assert figure.differences("paper") == []
+    shapes = shapes_of(figure.tiers["paper"])
+    assert differences(shapes, shapes) == []
+
+
+def test_the_paper_tier_has_the_paper_s_sizes() -> None:
+    """Runs of the specification's table, counted by hand."""
+    counts = {
+        name: sum(len(seeds) for seeds in shapes_of(find_figure(name).tiers["paper"]).values())
+        for name in ("methods", "orders", "isoparameter")
+    }
+    assert counts == {"methods": 6 * 3 * 3 * 30, "orders": 15 * 2 * 30, "isoparameter": 3 * 9 * 30}
+    (config,) = {
+        config for config in shapes_of(find_figure("left-vs-right").tiers["paper"])
+        if (config.task, config.method, config.model.positions) == ("C7", "left", "absolute")  # type: ignore[attr-defined]
+    }  # fmt: skip
+    assert (config.iterations, config.batch, config.horizon) == (50_000, 128, 25)  # type: ignore[attr-defined]
+    model = config.model  # type: ignore[attr-defined]
+    assert (model.depth, model.width, model.heads, model.mlp_width) == (4, 512, 128, 2048)
+
+
+def test_figures_share_runs() -> None:
+    """The left curriculum of `methods` is that of `left-vs-right`, of `mixture` and of `scatter`."""
+    shared = [set(shapes_of(find_figure(name).tiers["laptop"])) for name in ("methods", "mixture")]
+    assert shared[0] & shared[1]
+
+
+def test_unknown_figures_are_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["figure", "hedas"]) == 2
+    assert "did you mean 'heads'?" in capsys.readouterr().err
+    assert main(["report", "--results", str(tmp_path)]) == 2
+    assert "no figure in" in capsys.readouterr().err
+
+
+def test_the_list_of_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["figures", "--out", str(tmp_path), "--results", str(tmp_path), "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)["figures"]
+    assert [entry["figure"] for entry in listed] == list(NAMES)
+    assert all(entry["laptop"]["done"] == 0 for entry in listed)
+    assert all(entry["paper"]["seconds"] > 0 for entry in listed if entry["paper"]["planned"])

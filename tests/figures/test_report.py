@@ -1,0 +1,99 @@
+"""The report: complete, self-contained, and without errors in a browser."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from internalize.cli import main
+from internalize.figures.catalogue import find_figure
+from internalize.figures.figure import Material
+from internalize.figures.making import Made, write
+from internalize.figures.verdicts import judge
+from tests.figures.planting import AS_CLAIMED, plant
+
+PLANTED = ("methods", "heads")
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two figures with planted outcomes, one that needs no runs, one of the smoke tier; and the page of all."""
+    results = tmp_path_factory.mktemp("results")
+    for name in PLANTED:
+        figure = find_figure(name)
+        rows = plant(figure, "laptop", AS_CLAIMED[name])
+        verdicts = judge(figure.claims, rows)
+        material = Material("laptop", rows, results / "no-runs")
+        write(
+            Made(figure, "laptop", figure.sweep("laptop"), material, ["C2 <b>: not begun"], verdicts),
+            results / name,
+        )
+    for tier in ("laptop", "smoke"):
+        assert main(["figure", "construction-size", "--tier", tier, "--results", str(results), "--quiet"]) == 0
+    assert main(["report", "--results", str(results), "--json"]) == 0
+    return results / "report.html"
+
+
+def test_the_report_holds_every_figure_and_claim(report: Path) -> None:
+    text = report.read_text(encoding="utf-8")
+    assert text.count("<figure>") == text.count('<svg role="img"') == 4
+    for name in PLANTED:
+        for claim in find_figure(name).claims:
+            assert claim.sentence.replace("'", "&#x27;") in text
+    assert "Differs from the paper: " in text
+    assert "C2 &lt;b&gt;: not begun" in text
+    record = json.loads((report.parent / "heads" / "verdict.json").read_text())
+    assert {claim["verdict"] for claim in record["claims"]} == {"confirmed"}
+    assert record["provenance"]["processor"] in text
+
+
+class References(HTMLParser):
+    """Whatever a browser would fetch, and the anchors there are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self.anchors: set[str] = set()
+        self.tags: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        for name, value in attrs:
+            if name.rpartition(":")[2] in ("src", "href", "srcset", "data", "action", "poster") and value:
+                self.found.append(value)
+            if name == "id" and value:
+                self.anchors.add(value)
+
+
+def test_the_report_refers_to_nothing_outside_itself(report: Path) -> None:
+    text = report.read_text(encoding="utf-8")
+    references = References()
+    references.feed(text)
+    assert all(reference.startswith("#") for reference in references.found)
+    assert {reference.removeprefix("#") for reference in references.found} <= references.anchors
+    assert not {"script", "link", "iframe", "object", "embed", "base"} & set(references.tags)
+    assert "@import" not in text
+    assert set(re.findall(r"url\(\s*['\"]?(.)", text)) <= {"#"}
+    hosts = set(re.findall(r"https?://[^\s\"'<>]+", text))
+    assert hosts <= {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}  # names of XML, not fetched
+
+
+def test_the_report_opens_without_errors(report: Path, tmp_path: Path) -> None:
+    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if browser is None:
+        pytest.skip(f"no browser here: none of {', '.join(BROWSERS)}")
+    words = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
+    words += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
+    words += ["--enable-logging=stderr", "--v=0", f"--user-data-dir={tmp_path}", "--dump-dom"]
+    opened = subprocess.run(
+        [browser, *words, report.as_uri()], capture_output=True, text=True, timeout=120, check=True
+    )
+    assert "All claims" in opened.stdout
+    assert "CONSOLE" not in opened.stderr

@@ -1,0 +1,115 @@
+"""The tests between groups against SciPy, enumeration and cases worked out by hand."""
+
+from __future__ import annotations
+
+import itertools
+from math import comb, factorial
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from internalize.statistics import (
+    Rate,
+    binomial,
+    difference_of_means,
+    fisher,
+    holm,
+    mean_against_zero,
+    spearman_trend,
+)
+from internalize.statistics.groups import least_split
+from internalize.statistics.pairs import mcnemar
+from internalize.statistics.trends import correlation
+
+
+def test_fisher_is_the_hypergeometric_tail() -> None:
+    """First 7 of 10, second 2 of 9: the chance of 7 or more of the 9 successes among the first ten."""
+    tail = sum(comb(10, k) * comb(9, 9 - k) for k in range(7, 10)) / comb(19, 9)
+    assert fisher(Rate(7, 10), Rate(2, 9)) == pytest.approx(tail)
+    other = sum(comb(10, k) * comb(9, 9 - k) for k in range(8)) / comb(19, 9)
+    assert fisher(Rate(7, 10), Rate(2, 9), "less") == pytest.approx(other)
+
+
+def test_what_fisher_can_see() -> None:
+    """Five of fifteen against none is the least that it sees at 5 % on both sides; three seeds see nothing."""
+    assert 2 * fisher(Rate(5, 15), Rate(0, 15)) < 0.05 < 2 * fisher(Rate(4, 15), Rate(0, 15))
+    assert 2 * fisher(Rate(3, 3), Rate(0, 3)) > 0.05
+
+
+def test_binomial_by_hand() -> None:
+    assert binomial(Rate(0, 15), 0.25, "less") == pytest.approx(0.75**15)
+    assert binomial(Rate(14, 15), 0.75) == pytest.approx(0.75**15 + 15 * 0.75**14 * 0.25)
+
+
+def test_difference_of_means_is_the_count_over_all_splits() -> None:
+    first, second = [3.0, 5.0, 4.5], [1.0, 2.0, 4.0, 0.5]
+    values = first + second
+    observed = sum(first) / 3 - sum(second) / 4
+    as_large = 0
+    for chosen in itertools.combinations(range(7), 3):
+        inside = sum(values[i] for i in chosen)
+        as_large += inside / 3 - (sum(values) - inside) / 4 >= observed - 1e-12
+    assert difference_of_means(first, second) == pytest.approx(as_large / comb(7, 3))
+    assert difference_of_means([5.0], [1.0, 2.0, 7.0]) == 2 / 4
+    assert difference_of_means([1.0, 2.0, 7.0], [0.5], "greater") == 1 / 4
+    assert difference_of_means([9.0, 8.0, 7.0], [1.0, 2.0, 3.0, 4.0]) == pytest.approx(least_split(3, 4))
+
+
+def test_mean_against_zero_is_the_count_over_all_signs() -> None:
+    values = [0.9, 0.4, -0.1, 0.7, 0.2]
+    as_large = sum(
+        sum(sign * abs(v) for sign, v in zip(signs, values, strict=True)) >= sum(values) - 1e-12
+        for signs in itertools.product((-1, 1), repeat=5)
+    )
+    assert mean_against_zero(values) == pytest.approx(as_large / 2**5)
+    assert mean_against_zero([-0.5, -0.2, -0.9], "less") == pytest.approx(1 / 8)
+    assert mean_against_zero([-0.5], "less") == 0.5
+
+
+def test_spearman_against_scipy() -> None:
+    generator = np.random.default_rng(3)
+    x = [1, 1, 4, 4, 8, 8, 16, 16, 32, 32]
+    y = [float(v) for v in generator.normal(size=10) + np.log2(x) / 3]
+    trend = spearman_trend(x, y)
+    assert trend.correlation == pytest.approx(stats.spearmanr(x, y).statistic)
+    assert correlation(x, y) == pytest.approx(trend.correlation)
+    exact = stats.permutation_test(
+        (y,),
+        lambda v: stats.spearmanr(x, v).statistic,
+        permutation_type="pairings",
+        n_resamples=4_999,
+        alternative="greater",
+        random_state=np.random.default_rng(0),
+    )
+    assert trend.rising == pytest.approx(exact.pvalue, abs=0.02)
+    assert trend.rising + trend.falling > 1
+
+
+def test_spearman_by_enumeration_within_strata() -> None:
+    """Two strata of three, y permuted in each: 36 arrangements, of which one is as good as the perfect one."""
+    trend = spearman_trend([1, 2, 3, 1, 2, 3], [0.1, 0.2, 0.3, 7, 8, 9], ["a", "a", "a", "b", "b", "b"])
+    assert trend.correlation == pytest.approx(1.0)
+    assert trend.rising == pytest.approx(1 / factorial(3) ** 2, abs=0.01)
+
+
+def test_a_constant_has_no_trend() -> None:
+    assert spearman_trend([1, 2, 3], [5, 5, 5]).rising == 1.0
+    assert correlation([1, 2, 3], [5, 5, 5]) == 0.0
+
+
+def test_holm_by_hand() -> None:
+    """Sorted 0.01, 0.02, 0.03, 0.04 times 4, 3, 2, 1, made to rise: 0.04, 0.06, 0.06, 0.06."""
+    assert holm([0.04, 0.01, 0.03, 0.02]) == pytest.approx([0.06, 0.04, 0.06, 0.06])
+    assert holm([0.5, 0.9]) == [1.0, 1.0]
+    assert holm([]) == []
+
+
+def test_mcnemar_on_one_side_is_the_sign_test() -> None:
+    first = [True] * 6 + [False] * 1 + [True] * 3
+    second = [False] * 6 + [True] * 1 + [True] * 3
+    assert mcnemar(first, second, "greater") == pytest.approx(
+        stats.binomtest(6, 7, alternative="greater").pvalue
+    )
+    assert mcnemar(first, second, "less") == pytest.approx(stats.binomtest(1, 7, alternative="greater").pvalue)
+    assert mcnemar(first, second) == pytest.approx(stats.binomtest(6, 7).pvalue)
