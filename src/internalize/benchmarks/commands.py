@@ -12,7 +12,7 @@ from rich.table import Table
 
 from internalize.benchmarks.cases import CASES
 from internalize.benchmarks.compare import Comparison, compare
-from internalize.benchmarks.growth import Growth, growth
+from internalize.benchmarks.growth import EVALUATED, Growth, evaluation_cost, growth, growth_with_seeds
 from internalize.benchmarks.kernels import KernelRow, compare_kernels
 from internalize.benchmarks.scaling import Scaling, scaling
 from internalize.display.terminal import results_table
@@ -31,7 +31,7 @@ class BenchArguments:
     configs: tuple[int, ...] = (0, 1, 2, 3)
     """Which configurations, by their number in the table."""
     growth: bool = False
-    """Also show how the cost grows with T, width, depth and batch."""
+    """Also show how the cost grows with T, width, depth, batch and seeds, and what an evaluation costs."""
     kernels: bool = False
     """Also compare the plain path with the fast one over many shapes."""
     scaling: int | None = None
@@ -55,6 +55,8 @@ def bench_command(arguments: BenchArguments) -> None:
     if arguments.growth:
         with report.timing("growth"):
             report.growth = growth(arguments.repeats, arguments.threads)
+            report.growth += growth_with_seeds(arguments.repeats)
+            report.evaluation = evaluation_cost(arguments.repeats, arguments.threads)
     if arguments.kernels:
         with report.timing("kernels"):
             report.kernels = compare_kernels(arguments.repeats, arguments.threads)
@@ -72,6 +74,7 @@ class Report:
         self.console = Console(stderr=arguments.json, highlight=False)
         self.configs: list[Comparison] = []
         self.growth: list[Growth] = []
+        self.evaluation: dict[str, float] = {}
         self.kernels: list[KernelRow] = []
         self.scaling: Scaling | None = None
 
@@ -84,6 +87,11 @@ class Report:
             return
         for table in self.tables():
             self.console.print(table)
+        for kind, iterations in self.evaluation.items():
+            self.console.print(
+                f"an evaluation on {2 * EVALUATED:,} sequences ({kind} answers) takes as long as "
+                f"{iterations:.0f} training iterations"
+            )
         if self.scaling is not None:
             s = self.scaling
             self.console.print(
@@ -98,6 +106,7 @@ class Report:
             "repeats": arguments.repeats,
             "configs": [result.row() for result in self.configs],
             "growth": [asdict(row) for row in self.growth],
+            "evaluation_in_iterations": self.evaluation,
             "kernels": [asdict(row) for row in self.kernels],
             "scaling": None if s is None else {**asdict(s), "share": s.share},
             "provenance": provenance(torch.device("cpu")),

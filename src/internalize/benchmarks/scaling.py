@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 
 ROUNDS = 5
@@ -58,25 +59,39 @@ class Worker:
         self.process.wait()
 
 
+class Workers:
+    """Processes of one kind, which can be let run together."""
+
+    def __init__(self, kind: str, processes: int) -> None:
+        self.workers = [Worker(kind) for _ in range(processes)]
+
+    def speed(self, processes: int) -> float:
+        """Repetitions a second of the first so many, all together."""
+        running = self.workers[:processes]
+        for worker in running:
+            worker.ask(SECONDS)
+        return sum(worker.answer() for worker in running)
+
+    def close(self) -> None:
+        for worker in self.workers:
+            worker.close()
+
+
+def training_workers(processes: int) -> closing[Workers]:
+    """Processes that train the smallest configuration; closed at the end of the block."""
+    return closing(Workers("train", processes))
+
+
 def scaling(processes: int) -> Scaling:
     """Alone and together, training and products, in turns."""
-    workers = {kind: [Worker(kind) for _ in range(processes)] for kind in ("train", "product")}
-    gains: dict[str, list[float]] = {kind: [] for kind in workers}
-    for _ in range(ROUNDS):
-        for kind, group in workers.items():
-            alone = _speed(group[:1])
-            gains[kind].append(_speed(group) / alone)
-    for group in workers.values():
-        for worker in group:
-            worker.close()
+    gains: dict[str, list[float]] = {"train": [], "product": []}
+    with training_workers(processes) as train, closing(Workers("product", processes)) as product:
+        for _ in range(ROUNDS):
+            for kind, workers in (("train", train), ("product", product)):
+                alone = workers.speed(1)
+                gains[kind].append(workers.speed(processes) / alone)
     medians = {kind: statistics.median(found) for kind, found in gains.items()}
     return Scaling(processes, medians["train"], medians["product"])
-
-
-def _speed(workers: list[Worker]) -> float:
-    for worker in workers:
-        worker.ask(SECONDS)
-    return sum(worker.answer() for worker in workers)
 
 
 def main(kind: str) -> None:
