@@ -2,41 +2,28 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated
+from functools import partial
 
-import tyro
 from rich.console import Console
 
 from internalize.analysis.audit import Finding, audit
-from internalize.analysis.commands import Device
+from internalize.analysis.inspection import InspectionArguments
 from internalize.analysis.matrix import Matrix, matrix
 from internalize.analysis.opening import OpenChain, open_chain
-from internalize.analysis.output import output_folder
 from internalize.analysis.profile import Profile, profile
 from internalize.display.terminal import errors_console, percent, results_table
 from internalize.errors import require
 
 
 @dataclass(frozen=True)
-class MatrixArguments:
+class MatrixArguments(InspectionArguments):
     """Accuracy of every saved stage at every answer budget, ID and OOD, free-running and teacher-forced."""
 
-    run: Annotated[Path, tyro.conf.Positional]
-    """The run's folder or the beginning of its hash."""
     samples: int = 250
     """Sequences of each distribution; all cells answer the same ones. The cost grows with T³ in all."""
     stages: tuple[int, ...] = ()
     """Only these stages; all that were kept if not given."""
-    seed: int = 0
-    """Which inputs are drawn."""
-    out: Path | None = None
-    """Folder for heat map (PNG, SVG), CSV and JSON; the run's own folder `analysis` if not given."""
-    device: Device = "auto"
-    json: bool = False
-    """Print one JSON object."""
 
 
 def matrix_command(arguments: MatrixArguments) -> None:
@@ -47,20 +34,19 @@ def matrix_command(arguments: MatrixArguments) -> None:
     require(not unknown, "stages", f"kept are the stages {chain.stages()}, not {unknown}")
     with errors_console().status("matrix") as status:
         found = matrix(chain, arguments.samples, arguments.seed, arguments.stages, status.update)
-    out = output_folder(chain.run.path, arguments.out)
+    out = arguments.folder(chain.run.path)
     out.csv("matrix", [cell.row() for cell in found.cells])
     out.json("matrix", found.to_json())
     out.figure("matrix", draw_matrix(found))
-    if arguments.json:
-        print(json.dumps(found.to_json(), ensure_ascii=False))
-        return
-    console = Console(highlight=False)
+    arguments.present(found.to_json(), out, partial(_print_matrix, chain, found))
+
+
+def _print_matrix(chain: OpenChain, found: Matrix, console: Console) -> None:
     console.print(_matrix_table(chain, found))
     for name in found.inputs:
         lost = found.chain_forgotten(name)
         if lost is not None:
             console.print(f"{name.upper()}: the full chain, once served, is lost from stage {lost} on")
-    console.print(out.note(), soft_wrap=True)
 
 
 def _matrix_table(chain: OpenChain, found: Matrix) -> object:
@@ -91,24 +77,15 @@ def _ranges(numbers: list[int]) -> str:
 
 
 @dataclass(frozen=True)
-class ProfileArguments:
+class ProfileArguments(InspectionArguments):
     """Accuracy as the inputs leave the training distribution, and on rare final states."""
 
-    run: Annotated[Path, tyro.conf.Positional]
-    """The run's folder or the beginning of its hash."""
     stage: int | None = None
     """The weights at the end of this stage; the final ones if not given."""
     samples: int = 1_000
     """Sequences of each distribution."""
     points: int = 11
     """Values of p, and of a symbol's probability, from 0 to 1."""
-    seed: int = 0
-    """Which inputs are drawn."""
-    out: Path | None = None
-    """Folder for plot (PNG, SVG), CSV and JSON; the run's own folder `analysis` if not given."""
-    device: Device = "auto"
-    json: bool = False
-    """Print one JSON object."""
 
 
 def profile_command(arguments: ProfileArguments) -> None:
@@ -117,19 +94,14 @@ def profile_command(arguments: ProfileArguments) -> None:
     chain = open_chain(arguments.run, arguments.device)
     with errors_console().status("profile"):
         found = profile(chain, arguments.stage, arguments.samples, arguments.points, arguments.seed)
-    out = output_folder(chain.run.path, arguments.out)
+    out = arguments.folder(chain.run.path)
     out.csv("profile", found.rows())
     out.json("profile", found.to_json())
     out.figure("profile", draw_profile(found))
-    if arguments.json:
-        print(json.dumps(found.to_json(), ensure_ascii=False))
-        return
-    console = Console(highlight=False)
-    _print_profile(console, found)
-    console.print(out.note(), soft_wrap=True)
+    arguments.present(found.to_json(), out, partial(_print_profile, found))
 
 
-def _print_profile(console: Console, found: Profile) -> None:
+def _print_profile(found: Profile, console: Console) -> None:
     rows = [[f"{p.x:.2f}", p.mode, str(p.right), f"{100 * p.chance:.1f} %"] for p in found.binomial]
     console.print(results_table(f"{found.title}: binomial inputs", ["p", "asked", "accuracy", "chance"], rows))
     rows = [
@@ -154,20 +126,11 @@ def _print_profile(console: Console, found: Profile) -> None:
 
 
 @dataclass(frozen=True)
-class AuditArguments:
+class AuditArguments(InspectionArguments):
     """What a mixture model does with right, wrong, absent and contradictory length tokens."""
 
-    run: Annotated[Path, tyro.conf.Positional]
-    """The folder of a mixture run or the beginning of its hash."""
     samples: int = 1_000
     """Sequences of each distribution; every hint is tried on the same ones."""
-    seed: int = 0
-    """Which inputs are drawn."""
-    out: Path | None = None
-    """Folder for CSV and JSON; the run's own folder `analysis` if not given."""
-    device: Device = "auto"
-    json: bool = False
-    """Print one JSON object."""
 
 
 def audit_command(arguments: AuditArguments) -> None:
@@ -176,16 +139,15 @@ def audit_command(arguments: AuditArguments) -> None:
         found = audit(chain, arguments.samples, arguments.seed)
     rows = [finding.row() for finding in found]
     report = {"run": chain.title, "findings": rows}
-    out = output_folder(chain.run.path, arguments.out)
+    out = arguments.folder(chain.run.path)
     out.csv("audit", rows)
     out.json("audit", report)
-    if arguments.json:
-        print(json.dumps(report, ensure_ascii=False))
-        return
-    console = Console(highlight=False)
+    arguments.present(report, out, partial(_print_audit, chain.title, found))
+
+
+def _print_audit(title: str, found: list[Finding], console: Console) -> None:
     for name in ("id", "ood"):
-        console.print(_audit_table(f"{chain.title}, {name.upper()}", [f for f in found if f.inputs == name]))
-    console.print(out.note(), soft_wrap=True)
+        console.print(_audit_table(f"{title}, {name.upper()}", [f for f in found if f.inputs == name]))
 
 
 def _audit_table(title: str, found: list[Finding]) -> object:

@@ -53,7 +53,3 @@ class OutputFolder:
     def note(self) -> str:
         """What was written, for people."""
         return f"written to {self.path}: {', '.join(path.name for path in self.written)}"
-
-
-def output_folder(run_path: Path, out: Path | None) -> OutputFolder:
-    return OutputFolder(run_path / "analysis" if out is None else out)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,11 +14,12 @@ from rich.markup import escape
 
 from internalize.analysis.checking import check, choose_inputs, find_predictor
 from internalize.analysis.commands import Device
-from internalize.analysis.diagnosis import diagnose
+from internalize.analysis.diagnosis import Diagnosis, diagnose
 from internalize.analysis.evidence import gather
 from internalize.analysis.hidden import Hidden, look_inside
+from internalize.analysis.inspection import InspectionArguments
 from internalize.analysis.opening import open_chain
-from internalize.analysis.output import OutputFolder, output_folder
+from internalize.analysis.output import OutputFolder
 from internalize.display.terminal import errors_console, results_table
 
 CLAUSES = {
@@ -108,24 +110,15 @@ def verdict_line(found: dict[str, Any]) -> str:
 
 
 @dataclass(frozen=True)
-class ProbeArguments:
+class ProbeArguments(InspectionArguments):
     """Where in the model can each state be read? Linear probes with controls, logit lens, attention."""
 
-    run: Annotated[Path, tyro.conf.Positional]
-    """The run's folder or the beginning of its hash."""
     stage: int | None = None
     """The weights at the end of this stage; the final ones if not given."""
     budget: int | None = None
     """Mixtures: tokens of the answer that is read, EOS included; the direct answer if not given."""
     samples: int = 3_000
     """Inputs, two thirds to fit the probes and the rest to test them."""
-    seed: int = 0
-    """Which inputs are drawn."""
-    out: Path | None = None
-    """Folder for maps (PNG, SVG), CSV and JSON; the run's own folder `analysis` if not given."""
-    device: Device = "auto"
-    json: bool = False
-    """Print one JSON object."""
 
 
 def probe_command(arguments: ProbeArguments) -> None:
@@ -134,22 +127,17 @@ def probe_command(arguments: ProbeArguments) -> None:
     chain = open_chain(arguments.run, arguments.device)
     with errors_console().status("probing"):
         found = look_inside(chain, arguments.stage, arguments.samples, arguments.seed, arguments.budget)
-    out = output_folder(chain.run.path, arguments.out)
+    out = arguments.folder(chain.run.path)
     out.csv("probe", found.rows())
     out.json("probe", found.to_json())
     out.figure("probe", draw_probes(found))
     out.figure("probe-layers", draw_layer_maps(found))
     out.figure("lens", draw_lens(found))
     out.figure("attention", draw_attention(found))
-    if arguments.json:
-        print(json.dumps(found.to_json(), ensure_ascii=False))
-        return
-    console = Console(highlight=False)
-    _print_hidden(console, found)
-    console.print(out.note(), soft_wrap=True)
+    arguments.present(found.to_json(), out, partial(_print_hidden, found))
 
 
-def _print_hidden(console: Console, found: Hidden) -> None:
+def _print_hidden(found: Hidden, console: Console) -> None:
     rows = []
     for t in range(1, found.horizon + 1):
         best = found.best(t)
@@ -176,20 +164,11 @@ def _print_hidden(console: Console, found: Hidden) -> None:
 
 
 @dataclass(frozen=True)
-class DiagnoseArguments:
+class DiagnoseArguments(InspectionArguments):
     """What went right or wrong in a run, in plain words and numbers, and what to try."""
 
-    run: Annotated[Path, tyro.conf.Positional]
-    """The run's folder or the beginning of its hash; it need not be finished."""
     samples: int = 1_000
     """Fresh sequences for the losses by position."""
-    seed: int = 0
-    """Which inputs are drawn."""
-    out: Path | None = None
-    """Folder for picture and JSON; the run's own folder `analysis` if not given."""
-    device: Device = "auto"
-    json: bool = False
-    """Print one JSON object."""
 
 
 def diagnose_command(arguments: DiagnoseArguments) -> None:
@@ -198,14 +177,14 @@ def diagnose_command(arguments: DiagnoseArguments) -> None:
     chain = open_chain(arguments.run, arguments.device)
     evidence = gather(chain, arguments.samples, arguments.seed)
     found = diagnose(evidence)
-    out = output_folder(chain.run.path, arguments.out)
+    out = arguments.folder(chain.run.path)
     out.json("diagnosis", found.to_json())
     if evidence.stages:
         out.figure("diagnosis", draw_diagnosis(evidence, found))
-    if arguments.json:
-        print(json.dumps(found.to_json(), ensure_ascii=False))
-        return
-    console = Console(highlight=False)
+    arguments.present(found.to_json(), out, partial(_print_diagnosis, found))
+
+
+def _print_diagnosis(found: Diagnosis, console: Console) -> None:
     console.print(f"[bold]{escape(found.title)}[/bold]: {escape(found.headline)}")
     for text in found.findings:
         console.print(f"• {escape(text)}")
@@ -213,4 +192,3 @@ def diagnose_command(arguments: DiagnoseArguments) -> None:
         console.print("[bold]To try[/bold]")
     for suggestion in found.suggestions:
         console.print(f"• {escape(suggestion.action)}, because {escape(suggestion.because)}.")
-    console.print(out.note(), soft_wrap=True)

@@ -12,18 +12,17 @@ estimated.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from internalize.configs.codec import Json
 from internalize.errors import require
 from internalize.measure.internalization import (
     Clause,
-    ClauseName,
     Cost,
     Tally,
+    Verdict,
     same_class_other_weights,
 )
 from internalize.measure.predictor import Predictor
@@ -31,10 +30,9 @@ from internalize.statistics import Interval, clopper_pearson
 
 
 @dataclass(frozen=True)
-class DistributionalInternalization:
+class DistributionalInternalization(Verdict):
     """The verdict for one ε and one distribution."""
 
-    clauses: tuple[Clause, ...]
     epsilon: float
     inputs: int
     exact: bool
@@ -47,17 +45,6 @@ class DistributionalInternalization:
     """Covers the gap with at least 95 %; a point if exact."""
     fast_cost: Cost
     slow_cost: Cost
-
-    @property
-    def holds(self) -> bool:
-        return all(clause.holds for clause in self.clauses)
-
-    @property
-    def failed(self) -> tuple[ClauseName, ...]:
-        return tuple(clause.name for clause in self.clauses if not clause.holds)
-
-    def to_json(self) -> dict[str, Json]:
-        return {"holds": self.holds, "failed": list(self.failed), **asdict(self)}
 
 
 def check_distributional(

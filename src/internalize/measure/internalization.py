@@ -43,10 +43,31 @@ class Cost:
 
 
 @dataclass(frozen=True)
-class Internalization:
-    """The verdict: every clause, and how far it can be trusted."""
+class Verdict:
+    """A definition, clause by clause."""
 
     clauses: tuple[Clause, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether no clause fails."""
+        return all(clause.holds for clause in self.clauses)
+
+    @property
+    def failed(self) -> tuple[ClauseName, ...]:
+        """The clauses that do not hold."""
+        return tuple(clause.name for clause in self.clauses if not clause.holds)
+
+    def to_json(self) -> dict[str, Json]:
+        """Deterministic: holds no times."""
+        return {"holds": self.holds, "failed": list(self.failed), **asdict(self)}
+
+
+@dataclass(frozen=True)
+class Internalization(Verdict):
+    """The verdict of the strict definition, and how far it can be trusted: proved if exhaustive, otherwise not
+    refuted by the sample."""
+
     inputs: int
     """Inputs that were compared."""
     exhaustive: bool
@@ -59,20 +80,6 @@ class Internalization:
     """The first input on which they disagree."""
     fast_cost: Cost
     slow_cost: Cost
-
-    @property
-    def holds(self) -> bool:
-        """Whether no clause fails: proved if exhaustive, otherwise not refuted by the sample."""
-        return all(clause.holds for clause in self.clauses)
-
-    @property
-    def failed(self) -> tuple[ClauseName, ...]:
-        """The clauses that do not hold."""
-        return tuple(clause.name for clause in self.clauses if not clause.holds)
-
-    def to_json(self) -> dict[str, Json]:
-        """Deterministic: holds no times."""
-        return {"holds": self.holds, "failed": list(self.failed), **asdict(self)}
 
 
 def check_internalization(
