@@ -9,10 +9,10 @@ from torch import Tensor
 from internalize.analysis.lens import Lens, Mass, attention_mass, look, position_names
 from internalize.analysis.opening import OpenChain, untrained
 from internalize.analysis.probe import ProbeHits, Record, fit_probes
-from internalize.constructions.against import run_with_attention
 from internalize.curricula import Shown
 from internalize.errors import require
 from internalize.experiments.streams import Streams
+from internalize.models.attention_maps import run_with_attention
 from internalize.models.gpt2 import GPT2
 from internalize.statistics import Rate
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from internalize.constructions.against import run_with_attention
 from internalize.curricula import Shown
+from internalize.models.attention_maps import run_with_attention
 from internalize.models.gpt2 import GPT2
 from internalize.sequences import Renderer
 

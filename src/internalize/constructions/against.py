@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -13,7 +13,8 @@ from torch import Tensor
 from internalize.constructions.construction import Construction
 from internalize.constructions.counter import CounterConstruction
 from internalize.errors import require
-from internalize.models.gpt2 import GPT2, Block, rotate
+from internalize.models.attention_maps import run_with_attention
+from internalize.models.gpt2 import GPT2
 from internalize.sequences.rendering import Renderer
 
 RIDGE = 1e-3
@@ -144,29 +145,6 @@ def trained_side(trained: TrainedModel, construction: Construction, symbols: Ten
     labels = [*(f"σ{i}" for i in range(1, T + 1)), "q0", *(["LEN"] if renderer.length_hint else [])]
     accuracy = float((first_word == states[:, -1]).float().mean())
     return Side(trained.name, tuple(labels), weights, readable, accuracy)
-
-
-def run_with_attention(model: GPT2, tokens: Tensor) -> tuple[tuple[Tensor, ...], list[Tensor], Tensor]:
-    """The plain GPT-2 pass, with what it usually keeps to itself.
-
-    Returns for each layer the mean attention (heads, length, length) over the batch, the residual stream
-    (batch, length, width) before the first and after every layer, and the logits at the last position.
-    """
-    x = model.embed(tokens)
-    stream, patterns = [x], []
-    for block in cast(list[Block], list(model.transformer.h)):
-        attention = block.attn
-        q, k, _ = attention.c_attn(block.ln_1(x)).chunk(3, dim=-1)
-        q, k = (part.unflatten(-1, (attention.heads, -1)).transpose(1, 2) for part in (q, k))
-        if attention.rotary:
-            q, k = rotate(q, 0), rotate(k, 0)
-        scores = q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5
-        later = torch.ones(scores.shape[-2:], dtype=torch.bool, device=x.device).triu(1)
-        patterns.append(scores.masked_fill(later, -torch.inf).softmax(dim=-1).mean(dim=0))
-        x, _ = block(x, None)
-        stream.append(x)
-    logits = model.transformer.ln_f(x[:, -1]) @ model.transformer.wte.weight.T
-    return tuple(patterns), stream, logits
 
 
 def _readable(stream: Tensor, states: Tensor, moduli: tuple[int, ...]) -> dict[int, Tensor]:
