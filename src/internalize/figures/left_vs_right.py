@@ -12,7 +12,7 @@ from internalize.figures.figure import Figure, Material
 from internalize.figures.grids import Grid, Tiers
 from internalize.figures.rate_tests import RateBelow, RateBetween
 from internalize.figures.rows import group, rate
-from internalize.figures.settings import LAPTOP, LAPTOP_SEEDS, PAPER, PAPER_SEEDS, SMOKE, SMOKE_SEEDS
+from internalize.figures.settings import LAPTOP, MORE_SEEDS, PAPER, PAPER_SEEDS, SMOKE, SMOKE_SEEDS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
@@ -27,8 +27,8 @@ TIERS: Tiers = {
         Grid(SMOKE, {"task": ["C2"], **ABLATION}, seeds=SMOKE_SEEDS),
     ],
     "laptop": [
-        Grid(LAPTOP, {"task": ["C2"], "method": METHODS}, seeds=LAPTOP_SEEDS),
-        Grid(LAPTOP, {"task": ["C2"], **ABLATION}, seeds=LAPTOP_SEEDS),
+        Grid(LAPTOP, {"task": ["C2"], "method": METHODS}, seeds=MORE_SEEDS),
+        Grid(LAPTOP, {"task": ["C2"], **ABLATION}, seeds=MORE_SEEDS),
     ],
     "paper": [
         Grid(PAPER, {"task": ["C3", "C5", "C7"], "method": METHODS}, seeds=PAPER_SEEDS),
