@@ -6,7 +6,6 @@ import json
 import statistics as python_statistics
 import time
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,8 +15,9 @@ from internalize.analysis.opening import open_chain
 from internalize.configs.folders import require_writable
 from internalize.curricula import ScheduleConfig
 from internalize.display import page
+from internalize.display.charts import accuracy_over_training
 from internalize.display.fleet import fleet_view
-from internalize.display.plots import PALETTE, inline_svg, new_figure
+from internalize.display.plots import inline_svg, new_figure
 from internalize.display.terminal import duration, percent, results_table
 from internalize.errors import BadInput
 from internalize.experiments.chain.config import ChainConfig, EvaluationConfig, OptimizerConfig
@@ -161,24 +161,7 @@ def demo_page(ways: list[Way], config: ChainConfig) -> str:
 
 def accuracy_curve(run: Run) -> Any:
     """ID and OOD accuracy over iterations, stage ends marked."""
-    rows = run.metrics("evaluation")
     figure, axes = new_figure(width=8.0, height=3.8)
-    for key, label, colour, line in (
-        ("id_accuracy", "in distribution", PALETTE[0], "-"),
-        ("ood_accuracy", "out of distribution", PALETTE[1], "--"),
-    ):
-        axes.plot(rows["iteration"], rows[key], line, color=colour, label=label, marker="o", markersize=3)
-    for end in stage_ends(rows.rows):
-        axes.axvline(end, color="#999999", linewidth=0.8, linestyle=":", zorder=0)
-    axes.axhline(0.5, color="#999999", linewidth=0.8, zorder=0)
-    axes.set_xlabel("iteration")
-    axes.set_ylabel("final-state accuracy")
-    axes.set_ylim(0, 1.03)
-    axes.set_xlim(left=0)
+    accuracy_over_training(axes, list(run.metrics("evaluation")), chance=0.5)
     axes.legend(loc="lower left")
     return figure
-
-
-def stage_ends(rows: list[dict[str, Any]]) -> list[int]:
-    """The iterations after which the stage changed, from rows in order."""
-    return [a["iteration"] for a, b in pairwise(rows) if a["stage"] != b["stage"]]

@@ -139,9 +139,17 @@ def test_the_paper_tier_has_the_paper_s_sizes() -> None:
 
 
 def test_figures_share_runs() -> None:
-    """The left curriculum of `methods` is that of `left-vs-right`, of `mixture` and of `scatter`."""
-    shared = [set(shapes_of(find_figure(name).tiers["laptop"])) for name in ("methods", "mixture")]
-    assert shared[0] & shared[1]
+    """The left curriculum on C_5 at T = 25 is one and the same run in four figures of the paper."""
+    shapes = [
+        set(shapes_of(find_figure(name).tiers["paper"]))
+        for name in ("methods", "mixture", "left-vs-right", "orders")
+    ]
+    assert {config.label() for config in set.intersection(*shapes)} >= {"C5-T25-left-s0", "C7-T25-left-s0"}
+
+
+def test_the_documentation_names_every_figure() -> None:
+    text = (Path(__file__).resolve().parents[2] / "docs" / "figures.md").read_text(encoding="utf-8")
+    assert [name for name in NAMES if f"| `{name}` |" not in text] == []
 
 
 def test_unknown_figures_are_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -11,8 +11,10 @@ from datetime import datetime
 from types import SimpleNamespace
 from typing import Any
 
+from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.table import Table as RichTable
+from rich.text import Text
 
 from internalize.display.terminal import Pace, duration, errors_console, percent
 
@@ -123,8 +125,8 @@ class LiveFleet(Fleet):
     def end(self) -> None:
         self._live.stop()
 
-    def draw(self) -> RichTable:
-        table = RichTable(title=f"{self.title}: {self.totals()}", title_justify="left", title_style="bold")
+    def draw(self) -> RenderableType:
+        table = RichTable()
         for i, name in enumerate(["run", "", "stage", "steps", *self.headline.values(), ""]):
             table.add_column(name, justify="left" if i < 2 else "right")
         for line in self._shown():
@@ -134,7 +136,7 @@ class LiveFleet(Fleet):
                 left = line.pace.left(stage) if line.state == "running" else ""
                 cells = [f"{stage.index}/{stage.total}", f"{stage.step:,}/{stage.steps:,}", left]
             table.add_row(line.name, line.state, *cells[:2], *self.numbers(line), cells[2])
-        return table
+        return Group(Text(f"{self.title}: {self.totals()}", style="bold"), table)
 
     def _shown(self) -> list[_Line]:
         """All of them, or where they are too many those that run, then those that failed."""

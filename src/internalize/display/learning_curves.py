@@ -82,8 +82,8 @@ def draw_target_loss(panels: Mapping[str, Curves], best: float, title: str) -> F
         plot_over_seeds(panel, curves)
         panel.axhline(best, color=PALETTE[-1], linestyle="--", linewidth=1.2, zorder=1)
         panel.annotate(
-            f"best in the class: {best:g}", (0.99, best), xycoords=("axes fraction", "data"), xytext=(0, 3),
-            textcoords="offset points", fontsize=8, ha="right",
+            f"best in the class: {best:g}", (0.01, best), xycoords=("axes fraction", "data"), xytext=(0, 3),
+            textcoords="offset points", fontsize=8,
         )  # fmt: skip
         panel.set_title(name, fontsize=10)
         panel.legend(fontsize=8, loc="center right")

@@ -109,7 +109,6 @@ def saved_svg_inline(svg: str, alt: str) -> str:
     """The text of a file that `save` wrote, as such an element: no background, nothing that names a host."""
     svg = svg[svg.index("<svg") :].replace(INK, "currentColor")
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, count=1, flags=re.DOTALL)
-    background = r'(<g id="patch_1">\s*<path d="[^"]*"\s*style="fill: )#ffffff'
-    svg = re.sub(background, r"\1none", svg, count=1)
+    svg = svg.replace('style="fill: #ffffff"', 'style="fill: none"')  # behind the figure and its panels
     svg = re.sub(r'width="[\d.]+pt" height="[\d.]+pt"', 'class="plot"', svg, count=1)
     return svg.replace("<svg ", f'<svg role="img" aria-label="{html.escape(alt)}" ', 1)

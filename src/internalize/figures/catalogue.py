@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from internalize.errors import BadInput, closest
+from internalize.configs.named import is_object_name, load_object
+from internalize.errors import BadInput, closest, require
 from internalize.figures.figure import Figure
 
 NAMES = (
@@ -25,10 +26,17 @@ NAMES = (
 
 
 def find_figure(name: str) -> Figure:
+    """One of the paper's, or a user's own: `module:attribute` or `file.py:attribute`."""
+    if is_object_name(name):
+        made, _ = load_object(name, "figure", {})
+        require(isinstance(made, Figure), "figure", f"{name} is no internalize.figures.Figure but {made!r}")
+        own: Figure = made
+        return own
     known = name.replace("_", "-")
     if known not in NAMES:
+        near = closest(known, list(NAMES))
         raise BadInput(
-            "figure", f"unknown figure {name!r}{closest(known, list(NAMES))}; known: {', '.join(NAMES)}"
+            "figure", f"unknown figure {name!r}{near}; known: {', '.join(NAMES)}, or your own module:attribute"
         )
     found: Figure = import_module(f"internalize.figures.{known.replace('-', '_')}").FIGURE
     return found

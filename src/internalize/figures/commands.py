@@ -16,12 +16,13 @@ from internalize.display.fleet import fleet_view
 from internalize.display.terminal import duration, errors_console, results_table
 from internalize.errors import BadInput, require
 from internalize.figures.catalogue import NAMES, find_figure
+from internalize.figures.claims import UNDETECTABLE
 from internalize.figures.estimates import status
 from internalize.figures.figure import Figure
 from internalize.figures.grids import TIERS, Tier
 from internalize.figures.making import VERDICT, Made, plan, read, results_folder, train_missing, write
 from internalize.runs.atomic import read_json
-from internalize.sweeps import SweepOutcome
+from internalize.sweeps import Sweep, SweepOutcome
 from internalize.sweeps.options import BackendName, RayOptions
 
 MOST_MISSING = 5
@@ -128,6 +129,10 @@ def figure_command(arguments: FigureArguments) -> int:
         return 0
     folder = require_writable(results_folder(arguments.results, figure, arguments.tier))
     ended = None if arguments.no_train else _train(figure, arguments)
+    if ended is not None and ended.interrupted:
+        told = f"{len(ended.interrupted)} of {len(ended.outcomes)} runs are left; the same command goes on"
+        errors_console().print(f"interrupted: {told}, --no-train draws what is there", soft_wrap=True)
+        return ended.exit_code
     made = read(figure, arguments.tier, arguments.out)
     if not made.material.rows:
         what = f"{len(made.missing)} runs are missing, for example {made.missing[0]}"
@@ -149,10 +154,23 @@ def _train(figure: Figure, arguments: FigureArguments) -> SweepOutcome | None:
             f"{figure.name}: {found.done} of {found.planned} runs are there; the others take about "
             f"{duration(found.seconds)}"
         )
-        headline = figure.sweep(arguments.tier).cases[0].config.headline
+        sweep = figure.sweep(arguments.tier)
+        headline = sweep.cases[0].config.headline
+        if arguments.tier != "smoke":
+            _warn_of_blind_claims(figure, sweep)
     view = fleet_view(f"{figure.name}, {arguments.tier}", headline) if headline else None
     where = {"backend": arguments.backend, "workers": arguments.workers, "ray": arguments.ray}
     return train_missing(figure, arguments.tier, arguments.out, view, **where)
+
+
+def _warn_of_blind_claims(figure: Figure, sweep: Sweep) -> None:
+    """Say before the runs which claims no outcome of them could confirm by itself."""
+    blind = [
+        entry["claim"] for entry in plan(figure, figure.planned(sweep)) if entry["detects"] == UNDETECTABLE
+    ]
+    if blind:
+        told = "too few seeds to be confirmed, unless Holm's correction leaves them more room"
+        errors_console().print(f"{figure.name}: {', '.join(blind)}: {told}", soft_wrap=True)
 
 
 def _print_plan(figure: Figure, arguments: FigureArguments) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from internalize.figures.claims import NOTHING, UNDETECTABLE, Evidence
-from internalize.figures.rows import FigureRow, Group, counted, rate
+from internalize.figures.rows import FigureRow, Group, counted, in_words, rate
 from internalize.statistics import Rate, difference_of_means, fisher, mean_against_zero
 from internalize.statistics.groups import RESAMPLES, least_split
 from internalize.statistics.pairs import mcnemar
@@ -27,7 +27,8 @@ class MoreOften:
 
     @property
     def method(self) -> str:
-        return f"Fisher's exact test of {self.outcome}: {self.more.label} more often than {self.less.label}"
+        groups = f"{self.more.label} more often than {self.less.label}"
+        return f"Fisher's exact test of {in_words(self.outcome)}: {groups}"
 
     def evidence(self, rows: Sequence[FigureRow]) -> Evidence:
         more = rate(self.more.of(rows), self.outcome)
@@ -63,7 +64,8 @@ class OftenWithout:
 
     @property
     def method(self) -> str:
-        return f"McNemar's exact test in {self.group.label}: {self.outcome} without {self.without}"
+        outcomes = f"{in_words(self.outcome)} without {in_words(self.without)}"
+        return f"McNemar's exact test in {self.group.label}: {outcomes}"
 
     def evidence(self, rows: Sequence[FigureRow]) -> Evidence:
         members = self.group.of(rows)
@@ -77,8 +79,8 @@ class OftenWithout:
             claimed=mcnemar(first, second, "greater"),
             opposite=mcnemar(first, second, "less"),
             least=0.5 ** len(members),
-            numbers=f"{self.group.label}: {sum(first)} of {len(members)} {self.outcome}, {only_first} of them "
-            f"not {self.without}; the other way round {only_second}",
+            numbers=f"{self.group.label}: {in_words(self.outcome)} in {sum(first)} of {len(members)}, in "
+            f"{only_first} of them without {in_words(self.without)}; the other way round {only_second}",
             data={"runs": len(members), "only": only_first, "only_other": only_second},
         )
 
@@ -97,7 +99,7 @@ class MeanBelowZero:
 
     @property
     def method(self) -> str:
-        return f"sign-flip permutation test of {self.value} in {self.group.label}: below 0"
+        return f"sign-flip permutation test of {in_words(self.value)} in {self.group.label}: below 0"
 
     def evidence(self, rows: Sequence[FigureRow]) -> Evidence:
         values = [float(row[self.value]) for row in self.group.of(rows) if row.get(self.value) is not None]
@@ -136,8 +138,8 @@ class GainsMore:
     @property
     def method(self) -> str:
         return (
-            f"permutation test over {self.by}s of the gain in {self.outcome} from {self.before.label} to "
-            f"{self.after.label}: more for {self.more.label} than for {self.less.label}"
+            f"permutation test over {in_words(self.by)}s of the gain in {in_words(self.outcome)} from "
+            f"{self.before.label} to {self.after.label}: more for {self.more.label} than for {self.less.label}"
         )
 
     def _gains(self, rows: Sequence[FigureRow]) -> list[float]:

@@ -21,6 +21,7 @@ WORDS = {
     "model.positions": "positions",
     "schedule.kind": "schedule",
     "optimizer.lr": "learning rate",
+    "model.init_std": "initial weights",
     "task": "tasks",
     "lr": "learning rate",
 }

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from internalize.errors import require
 from internalize.figures.claims import Claim
 from internalize.figures.derived import chain_columns
 from internalize.figures.differences import differences
@@ -49,14 +50,15 @@ def nothing_more(row: FigureRow, run: Run) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure of the paper."""
+    """One figure, of the paper or of one's own."""
 
     name: str
     paper: str
-    """Where it is in the paper."""
+    """Where it is in the paper; what it is for, if it is not there."""
     shows: str
     """What one sees, in a line."""
     tiers: Tiers
+    """The cases of each tier; a figure of one's own may have fewer than three."""
     draw: Callable[[Material], Drawing]
     caption: str
     claims: Sequence[Claim]
@@ -72,6 +74,8 @@ class Figure:
     """Whether the drawing needs the weights at stage ends."""
 
     def sweep(self, tier: Tier) -> Sweep:
+        known = ", ".join(self.tiers)
+        require(tier in self.tiers, "tier", f"{self.name} has no cases for {tier}; it has {known}")
         return sweep_from(f"{self.name}-{tier}", self.tiers[tier])
 
     def planned(self, sweep: Sweep) -> list[dict[str, Any]]:
@@ -89,7 +93,7 @@ class Figure:
 
     def differences(self, tier: Tier) -> list[str]:
         """What this tier has other than the paper."""
-        if tier == "paper" or self.table is not None:
+        if tier == PAPER_TIER or self.table is not None or PAPER_TIER not in self.tiers:
             return []
         ours, paper = (shapes_of(self.tiers[which]) for which in (tier, PAPER_TIER))
         return differences(ours, paper)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from internalize.configs.codec import to_json
+from internalize.errors import require
 from internalize.experiments.execution import Execution
 from internalize.figures.differences import varied
 from internalize.figures.figure import Figure, Material
@@ -41,6 +42,35 @@ class Made:
     """The cases without a finished run, and why."""
     verdicts: Sequence[Verdict]
     """Empty at the smoke tier: nothing is judged there."""
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the picture, the caption, the verdicts."""
+        from internalize.display import page
+        from internalize.display.plots import inline_svg
+
+        picture = inline_svg(self.figure.draw(self.material), self.figure.shows)
+        caption = " ".join(self.figure.caption_lines(self.tier))
+        verdicts = [
+            page.statement(verdict.word, verdict.claim.sentence, [verdict.evidence.numbers])
+            for verdict in self.verdicts
+        ]
+        return page.figure(picture, caption) + "".join(verdicts)
+
+
+def make(
+    figure: Figure,
+    tier: Tier = "laptop",
+    *,
+    out: Path | str = "runs",
+    results: Path | str = "results",
+    **how: Any,
+) -> Made:
+    """Run what is missing, judge, draw and write: what `internalize figure` does, for Python."""
+    train_missing(figure, tier, Path(out), **how)
+    made = read(figure, tier, Path(out))
+    require(bool(made.material.rows), "figure", f"nothing to draw of {figure.name}: no run is finished")
+    write(made, results_folder(Path(results), figure, tier))
+    return made
 
 
 def train_missing(

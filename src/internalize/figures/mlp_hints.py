@@ -29,7 +29,7 @@ SMOKE = HintsConfig(
 
 TIERS: Tiers = {
     "smoke": [Grid(SMOKE, {"method": METHODS})],
-    "laptop": [Grid(HintsConfig(preset="laptop"), {"method": METHODS}, seeds=range(10))],
+    "laptop": [Grid(HintsConfig(preset="laptop"), {"method": METHODS}, seeds=range(12))],
     "paper": [Grid(HintsConfig(preset="paper"), {"method": METHODS}, seeds=range(15))],
 }
 

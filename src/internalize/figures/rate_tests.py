@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from internalize.figures.claims import NOTHING, UNDETECTABLE, Evidence, percents
-from internalize.figures.rows import FigureRow, Group, counted, rate
+from internalize.figures.rows import FigureRow, Group, counted, in_words, rate
 from internalize.statistics import Rate, binomial, clopper_pearson
 
 
@@ -31,7 +31,8 @@ class RateAbove:
 
     @property
     def method(self) -> str:
-        return f"exact binomial test of {self.outcome} in {self.group.label}: more than {percents(self.bar)}"
+        where = f"{in_words(self.outcome)} in {self.group.label}"
+        return f"exact binomial test of {where}: more than {percents(self.bar)}"
 
     def evidence(self, rows: Sequence[FigureRow]) -> Evidence:
         found = rate(self.group.of(rows), self.outcome)
@@ -63,7 +64,8 @@ class RateBelow:
 
     @property
     def method(self) -> str:
-        return f"exact binomial test of {self.outcome} in {self.group.label}: less than {percents(self.bar)}"
+        where = f"{in_words(self.outcome)} in {self.group.label}"
+        return f"exact binomial test of {where}: less than {percents(self.bar)}"
 
     def evidence(self, rows: Sequence[FigureRow]) -> Evidence:
         found = rate(self.group.of(rows), self.outcome)
@@ -98,7 +100,7 @@ class RateBetween:
     @property
     def method(self) -> str:
         between = f"{percents(self.low)} and {percents(self.high)}"
-        return f"two exact binomial tests of {self.outcome} in {self.group.label}: between {between}"
+        return f"two exact binomial tests of {in_words(self.outcome)} in {self.group.label}: between {between}"
 
     def evidence(self, rows: Sequence[FigureRow]) -> Evidence:
         found = rate(self.group.of(rows), self.outcome)
@@ -138,7 +140,7 @@ class OnItsSide:
     @property
     def method(self) -> str:
         return (
-            f"exact binomial tests of {self.outcome} at every {self.by}: more than half of "
+            f"exact binomial tests of {in_words(self.outcome)} at every {in_words(self.by)}: more than half of "
             f"{self.mostly.label}, less than half of {self.rarely.label}; all must pass"
         )
 
@@ -180,7 +182,7 @@ class OnItsSide:
         enough = [k for k in range(n + 1) if n and binomial(Rate(k, n), 0.5, "greater") <= level]
         if not enough or len(values) < 2:
             return UNDETECTABLE
-        return f"{enough[0]} of {n} or more, and {n - enough[0]} of {n} or fewer, at every {self.by}"
+        return f"{enough[0]} of {n} or more, and {n - enough[0]} of {n} or fewer, at every {in_words(self.by)}"
 
 
 @dataclass(frozen=True)
@@ -192,7 +194,7 @@ class Always:
 
     @property
     def method(self) -> str:
-        return f"{self.outcome} in every row of {self.group.label}: counted, nothing is random"
+        return f"{in_words(self.outcome)} in every row of {self.group.label}: counted, nothing is random"
 
     def evidence(self, rows: Sequence[FigureRow]) -> Evidence:
         found = rate(self.group.of(rows), self.outcome)

@@ -24,10 +24,11 @@ def find_records(results: Path) -> list[tuple[Record, Path]]:
     found = []
     for path in sorted(results.glob(f"*/{VERDICT}")):
         record = read_json(path)
-        if isinstance(record, dict) and record.get("figure") in NAMES:
+        if isinstance(record, dict) and "figure" in record:
             found.append((record, path.parent))
-    tiers = ("laptop", "paper", "smoke")
-    return sorted(found, key=lambda entry: (NAMES.index(entry[0]["figure"]), tiers.index(entry[0]["tier"])))
+    order, tiers = list(NAMES), ("laptop", "paper", "smoke")
+    order += [record["figure"] for record, _ in found]  # one's own come last
+    return sorted(found, key=lambda entry: (order.index(entry[0]["figure"]), tiers.index(entry[0]["tier"])))
 
 
 def report_page(records: Sequence[tuple[Record, Path]]) -> str:
@@ -36,7 +37,7 @@ def report_page(records: Sequence[tuple[Record, Path]]) -> str:
     sections = [
         page.contents({folder.name: _title(record) for record, folder in records}),
         page.heading("All claims"),
-        page.table(["claim", "figure", "verdict"], _claim_rows(records)),
+        page.table(["claim", "verdict"], _claim_rows(records)),
         page.paragraph(
             "Tests and seeds were fixed before the runs. A verdict is the two-sided test at 5 %, by Holm's "
             "correction over all claims of a figure: confirmed; contradicted, if the contrary is significant; "
@@ -57,7 +58,7 @@ def _title(record: Record) -> str:
 
 def _claim_rows(records: Sequence[tuple[Record, Path]]) -> list[list[str]]:
     return [
-        [claim["sentence"], _title(record), claim["verdict"]]
+        [f"{_title(record)}: {claim['sentence']}", claim["verdict"]]
         for record, _ in records
         for claim in record["claims"]
     ]

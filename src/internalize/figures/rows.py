@@ -49,3 +49,21 @@ def rate(rows: Sequence[FigureRow], outcome: str) -> Rate:
 def counted(of: Rate) -> str:
     """`13 of 15`."""
     return f"{of.successes} of {of.trials}"
+
+
+WORDS = {
+    "succeeded": "success ID",
+    "ood_succeeded": "success OOD",
+    "both_succeeded": "success in both ways",
+    "chain_succeeded": "success ID with the chain",
+    "chain_ood_succeeded": "success OOD with the chain",
+    "in_the_middle": "accuracy in the middle",
+    "model.heads": "heads",
+    "model.depth": "depth",
+    "model.width": "width",
+}
+
+
+def in_words(name: str) -> str:
+    """A column's name for people."""
+    return WORDS.get(name, name.replace("_", " "))

@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Literal
 
 from internalize.figures.claims import NOTHING, UNDETECTABLE, Evidence, percents
-from internalize.figures.rows import FigureRow, Group
+from internalize.figures.rows import FigureRow, Group, in_words
 from internalize.statistics import spearman_trend
 from internalize.statistics.groups import RESAMPLES
 
@@ -26,8 +26,10 @@ class WithField:
 
     @property
     def method(self) -> str:
-        within = f", permuted within {' and '.join(self.strata)}" if self.strata else ", permuted"
-        says = f"{self.outcome} {self.direction} with {self.field}"
+        within = (
+            f", permuted within {' and '.join(map(in_words, self.strata))}" if self.strata else ", permuted"
+        )
+        says = f"{in_words(self.outcome)} {self.direction} with {in_words(self.field)}"
         return f"Spearman's correlation in {self.group.label}: {says}{within}"
 
     def evidence(self, rows: Sequence[FigureRow]) -> Evidence:

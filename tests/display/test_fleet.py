@@ -1,0 +1,64 @@
+"""The live table of many runs: readable with hundreds, and honest about the time left."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from internalize.display.fleet import LineFleet, LiveFleet
+
+
+def stepped(step: int, **more: Any) -> dict[str, Any]:
+    stage = {
+        "index": 2,
+        "total": 3,
+        "label": "",
+        "just_ended": False,
+        "step": step,
+        "steps": 100,
+        "unit": "steps",
+    }
+    return {"event": "stepped", "stage": stage, **more}
+
+
+def test_hundreds_of_runs_show_those_in_hand_and_the_totals(monkeypatch: pytest.MonkeyPatch) -> None:
+    """100 runs of 10 s and 100 of 30 s on two workers; after 500 s the short ones are done: 1,500 s left."""
+    clock = [0.0]
+    monkeypatch.setattr("internalize.display.fleet.time.perf_counter", lambda: clock[0])
+    view = LiveFleet("many", {"id_accuracy": "ID"}, [10.0] * 100 + [30.0] * 100)
+    view._live.start = lambda *_: None  # type: ignore[method-assign]
+    view.begin([f"run {i}" for i in range(200)])
+    for i in range(100):
+        view.event(i, {"event": "done"} if i != 7 else {"event": "failed", "error": "loss is nan"})
+    view.event(7, {"event": "retry", "error": "loss is nan"})
+    view.event(7, {"event": "done"})
+    view.event(150, {"event": "failed", "error": "loss is nan"})
+    view.event(100, stepped(0, row={"id_accuracy": 0.5}))
+    view.event(101, {"event": "busy", "error": "another process"})
+    clock[0] = 500.0
+    screen = io.StringIO()
+    Console(file=screen, width=120).print(view.draw())
+    text = screen.getvalue()
+    assert "many: 100 done, 1 running, 1 failed, 97 waiting, 1 elsewhere, about 24 min 45 s left\n" in text
+    assert "run 100" in text
+    assert "50.0 %" in text
+    assert "run 150" in text
+    assert "run 99" not in text
+    assert len(text.splitlines()) < 12
+
+
+def test_without_a_terminal_hundreds_of_runs_are_a_line_each(capsys: pytest.CaptureFixture[str]) -> None:
+    view = LineFleet("many", {"id_accuracy": "ID"})
+    view.begin([f"run {i}" for i in range(200)])
+    view.event(0, stepped(50, row={"event": "evaluation", "id_accuracy": 0.5}))
+    assert capsys.readouterr().err == ""
+    view.event(0, {"event": "done"})
+    view.event(1, {"event": "failed", "error": "loss is nan"})
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].endswith(
+        "run 0: done, stage 2/3, 50 steps, ID 50.0 % (1 done, 0 running, 0 failed, 199 waiting)"
+    )
+    assert lines[1].endswith("run 1: failed, loss is nan (1 done, 0 running, 1 failed, 198 waiting)")
