@@ -226,17 +226,23 @@ class ReportArguments:
     """Folder of the finished figures."""
     page: Path | None = None
     """The page to write; report.html in the folder of results if not given."""
+    markdown: bool = False
+    """Print the claims as a Markdown table instead of writing the page."""
     json: bool = False
     """Print one JSON object, last."""
 
 
 def report_command(arguments: ReportArguments) -> None:
+    from internalize.figures.markdown import claims_table
     from internalize.figures.report import find_records, report_page
 
     records = find_records(arguments.results)
     require(
         bool(records), "results", f"no figure in {arguments.results}: make one with internalize figure NAME"
     )
+    if arguments.markdown:
+        print(claims_table(records))
+        return
     path = arguments.page or arguments.results / "report.html"
     require_writable(path.parent)
     path.parent.mkdir(parents=True, exist_ok=True)

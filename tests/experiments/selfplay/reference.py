@@ -1,4 +1,4 @@
-"""The same rules written as naively as possible, on OpenSpiel's own states: what the fast code is compared with."""
+"""The same rules written as naively as possible, on OpenSpiel's own states, to compare the fast code with."""
 
 from __future__ import annotations
 

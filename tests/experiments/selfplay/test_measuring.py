@@ -38,7 +38,8 @@ def complete(name: str) -> Positions:
 
 @pytest.mark.parametrize("name", ["tic_tac_toe", THREE, BOXES])
 def test_the_solver_is_minimax(name: str) -> None:
-    positions, known = complete(name), {}
+    positions = complete(name)
+    known: dict[str, float] = {}
     values = solve_all(positions)
     for number in range(positions.count):
         assert values[number] == minimax(positions.state(number), known)
@@ -68,7 +69,8 @@ def test_small_connect_four_is_a_draw() -> None:
 
 
 def test_the_yardstick_holds_the_positions_where_a_choice_matters() -> None:
-    positions, known = complete("tic_tac_toe"), {}
+    positions = complete("tic_tac_toe")
+    known: dict[str, float] = {}
     found = yardstick(positions, 10, np.random.default_rng(0))
     optimal = dict(zip(found.numbers.tolist(), found.optimal, strict=True))
     for number in range(positions.count):

@@ -14,9 +14,8 @@ pytest.importorskip("pyspiel", reason='needs OpenSpiel: pip install "internalize
 from internalize.cli import main
 from internalize.errors import BadInput
 from internalize.experiments.execution import Execution
-from internalize.experiments.selfplay import SelfPlayConfig
+from internalize.experiments.selfplay import SelfPlayConfig, positions
 from internalize.experiments.selfplay import experiment as selfplay_experiment
-from internalize.experiments.selfplay import positions
 from internalize.experiments.selfplay.learning import play_part
 from internalize.experiments.streams import Streams
 from internalize.experiments.training import train
@@ -40,6 +39,7 @@ def test_a_killed_run_ends_in_the_same_bytes(
     """Killed at several steps, with a checkpoint after each: model, metrics and summary are the same."""
     if config is LARGE:
         monkeypatch.setattr(positions, "ENUMERABLE", 1000)
+        monkeypatch.setattr(positions, "MOST_POSITIONS", 2000)  # cleared now and then, elsewhere in each run
     whole = train(config, Execution(out=tmp_path / "whole"))
     execution = Execution(out=tmp_path / "broken", checkpoint_minutes=1e-9)
     advance = selfplay_experiment.SelfPlayExperiment.advance
@@ -68,7 +68,7 @@ def test_examples_are_what_the_program_answered_and_leave_with_their_round() -> 
     experiment = config.build(torch.device("cpu"), {})
     streams = Streams(0)
     state = experiment.init(streams)
-    sizes = []
+    sizes: list[int] = []
     for _ in range(4):
         state.part = 0
         play_part(config, experiment.positions, state, streams("play", len(sizes)))

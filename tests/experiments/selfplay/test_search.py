@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -81,9 +82,7 @@ def test_outcomes_are_those_of_the_player_to_move() -> None:
     positions, network = fresh("tic_tac_toe")
     rng = np.random.default_rng(0)
     starts = draw_starts(positions, "random", 40, rng)
-    played = self_play(
-        Evaluations(positions, network), starts, Rule(10, 1.5), rng, noise=Noise(0.25, 0.5, rng)
-    )
+    played = self_play(Evaluations(positions, network), starts, Rule(10, 1.5), rng, noise=Noise(0.25, 0.5, rng))
     assert np.array_equal(played.numbers[:40], starts)
     assert set(played.outcome.tolist()) == {0.0, 0.5, 1.0}
     assert np.allclose(played.policy.sum(1), 1)
@@ -100,7 +99,7 @@ def test_outcomes_are_those_of_the_player_to_move() -> None:
             )
             for end in ends.values()
         )
-        for earlier, later in zip(rows, rows[1:], strict=False):
+        for earlier, later in pairwise(rows):
             moves = range(int(positions.moves[played.numbers[earlier]]))
             following = {positions.after(int(played.numbers[earlier]), move) for move in moves}
             assert int(played.numbers[later]) in following

@@ -137,11 +137,16 @@ def _report_many(outcomes: list[Outcome], execution: Execution) -> None:
         errors_console().print(f"{failure['run']}: {failure['state']}, {failure['error']}", style="red")
     if execution.quiet or not done:
         return
-    columns = ["run", "raw optimal", "search optimal", "same move", "match score", "lines lost", "internalized"]
+    columns = ["seed", "raw", "search", "same move", "match score", "lines lost", "internalized"]
     rows = []
     for run in done:
         s = run.summary()
         lost = "–" if s["raw_loses"] is None else f"{s['raw_loses']:,} of {s['raw_lines']:,}"
         shares = (s["raw_optimal_rate"], s["search_optimal_rate"], s["agreement"], s["match_score"])
-        rows.append([run.path.name, *map(percent, shares), lost, "yes" if s["internalized"] else "no"])
-    Console(highlight=False).print(results_table(f"{len(done)} runs", columns, rows))
+        seed = str(run.identity().config["seed"])
+        rows.append([seed, *map(percent, shares), lost, "yes" if s["internalized"] else "no"])
+    console = Console(highlight=False)
+    title = f"optimal moves of the raw network and of search, {len(done)} runs"
+    console.print(results_table(title, columns, rows))
+    for run in done:
+        console.print(str(run.path), soft_wrap=True)

@@ -34,9 +34,9 @@ def draw_gap(games: Mapping[str, Sequence[Rounds]], chances: Mapping[str, float]
         axes[0, column].set_title(f"{game} ({len(runs)} seed{'s' if len(runs) > 1 else ''})")
         axes[1, column].set_xlabel("round")
     axes[0, 0].set_ylabel("optimal moves, %")
-    axes[1, 0].set_ylabel("what search still adds, percentage points")
+    axes[1, 0].set_ylabel("raw network against search,\npercentage points")
     axes[0, 0].legend(loc="lower right")
-    axes[1, 0].legend(loc="lower left")
+    axes[1, 0].legend(loc="upper right")
     return figure
 
 
@@ -62,6 +62,8 @@ def _draw_rates(axis: Axes, runs: Sequence[Rounds], chance: float) -> None:
 
 def _draw_rest(axis: Axes, runs: Sequence[Rounds]) -> None:
     """On a logarithmic scale: the rate of search less that of the raw network, and how often they differ."""
+    from matplotlib.ticker import MaxNLocator
+
     gap = _values(runs, "search_accuracy") - _values(runs, "raw_accuracy")
     differ = 100 - _values(runs, "agreement")
     rounds = np.arange(gap.shape[1])
@@ -74,4 +76,7 @@ def _draw_rest(axis: Axes, runs: Sequence[Rounds]) -> None:
         middle = np.maximum(values.mean(0), FLOOR)
         axis.plot(rounds, middle, line, color=colour, marker=marker, markersize=4, label=label)
     axis.set_yscale("log")
-    axis.set_ylim(bottom=FLOOR)
+    ticks = (FLOOR, 0.1, 1, 10, 100)
+    axis.set_yticks(ticks, [f"≤ {FLOOR}", *(f"{tick:g}" for tick in ticks[1:])])
+    axis.set_ylim(FLOOR * 0.9, 150)
+    axis.xaxis.set_major_locator(MaxNLocator(integer=True))

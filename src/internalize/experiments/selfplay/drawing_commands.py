@@ -34,7 +34,8 @@ def selfplay_draw_command(arguments: SelfPlayDrawArguments) -> None:
     runs = [Run.open(path, "runs") for path in arguments.runs]
     for run in runs:
         require(run.identity().kind == "selfplay", "runs", f"must be runs of selfplay, which {run.path} is not")
-    runs.sort(key=lambda run: (len(run.identity().config["game"]), run.identity().config["seed"]))
+    order = list(dict.fromkeys(run.identity().config["game"] for run in runs))
+    runs.sort(key=lambda run: (order.index(run.identity().config["game"]), run.identity().config["seed"]))
     summaries = [run.summary() for run in runs]
     games: dict[str, list[list[dict[str, Any]]]] = {}
     chances: dict[str, float] = {}

@@ -36,8 +36,7 @@ class SelfPlayExperiment:
     @cached_property
     def positions(self) -> Positions:
         positions = Positions(self.config.game)
-        if not positions.enumerate():
-            positions.clear()
+        positions.enumerate()
         return positions
 
     def init(self, streams: Streams) -> SelfPlayState:
@@ -120,7 +119,8 @@ class SelfPlayExperiment:
 
         config, streams, table = self.config, _processor(streams), self.positions
         raw, searching = self.players(state)
-        everything = self.yardstick(streams)
+        table.clear_if_large()
+        everything = self.yardstick(streams).numbered(table)
         on = everything if final else everything.sample(config.measured, numpy_generator(streams("measured")))
         found = measuring.rates(raw, searching, on)
         starts = draw_starts(table, "auto", config.matches // 2, numpy_generator(streams("matches")))

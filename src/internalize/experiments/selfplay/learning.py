@@ -21,16 +21,12 @@ from internalize.experiments.selfplay.starts import draw_starts, numpy_generator
 from internalize.experiments.selfplay.state import Examples, SelfPlayState
 from internalize.models.policy_value import masked_loss
 
-MOST_POSITIONS = 600_000
-"""Positions kept in the table of a game too large for it; beyond, it is begun anew."""
-
 
 def play_part(
     config: SelfPlayConfig, positions: Positions, state: SelfPlayState, generator: torch.Generator
 ) -> None:
     """Some of the round's games, with θ, the weights that the round began with."""
-    if positions.count > MOST_POSITIONS and not positions.complete:
-        positions.clear()
+    positions.clear_if_large()
     if state.part == 0:
         _begin_round(config, state)
     rng = numpy_generator(generator)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,6 +21,8 @@ from internalize.measure.predictor import Prediction
 
 AT_ONCE = 8192
 """Positions that are measured together."""
+DRAWN = 1_000
+"""Positions drawn from a game too large to enumerate, at the most: each has to be solved by itself."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,8 @@ class Yardstick:
     asked: int
     """Positions from which these were chosen; `unsolved` of them could not be solved."""
     unsolved: int
+    states: tuple[Any, ...] = ()
+    """Of a game too large to enumerate: the positions themselves, since its table may forget their numbers."""
 
     def chance(self, positions: Positions) -> float:
         """The rate of optimal moves when all legal moves are equally likely."""
@@ -44,12 +49,24 @@ class Yardstick:
         if len(self.numbers) <= count:
             return self
         chosen = np.sort(rng.choice(len(self.numbers), count, replace=False))
-        return Yardstick(self.numbers[chosen], self.optimal[chosen], False, self.asked, self.unsolved)
+        states = tuple(self.states[place] for place in chosen) if self.states else ()
+        part = self.numbers[chosen], self.optimal[chosen]
+        return Yardstick(*part, False, self.asked, self.unsolved, states)
+
+    def numbered(self, positions: Positions) -> Yardstick:
+        """The same positions by the numbers that the table gives them now."""
+        if not self.states:
+            return self
+        numbers = np.array([positions.number_of(state) for state in self.states], np.int64)
+        return replace(self, numbers=numbers)
 
 
 def yardstick(positions: Positions, count: int, rng: np.random.Generator) -> Yardstick:
     """All positions that offer optimal and worse moves; of a game too large, those among `count` drawn ones."""
-    return _all_positions(positions) if positions.complete else _drawn_positions(positions, count, rng)
+    if positions.complete:
+        return _all_positions(positions)
+    # in a table of its own, whose numbers do not depend on what was met before
+    return _drawn_positions(Positions(positions.name), count, rng).numbered(positions)
 
 
 def _all_positions(positions: Positions) -> Yardstick:
@@ -69,7 +86,7 @@ def _all_positions(positions: Positions) -> Yardstick:
 
 def _drawn_positions(positions: Positions, count: int, rng: np.random.Generator) -> Yardstick:
     searcher = Searcher(positions.name)
-    drawn = np.unique(draw_starts(positions, "random", count, rng))
+    drawn = np.unique(draw_starts(positions, "random", min(count, DRAWN), rng))
     drawn = drawn[positions.moves[drawn] > 1]
     numbers, masks, unsolved = [], [], 0
     for number in drawn:
@@ -83,7 +100,8 @@ def _drawn_positions(positions: Positions, count: int, rng: np.random.Generator)
         numbers.append(int(number))
         masks.append(mask)
     optimal = np.stack(masks) if masks else np.zeros((0, positions.actions), np.bool_)
-    return Yardstick(np.array(numbers, np.int64), optimal, False, len(drawn), unsolved)
+    states = tuple(positions.state(number) for number in numbers)
+    return Yardstick(np.array(numbers, np.int64), optimal, False, len(drawn), unsolved, states)
 
 
 @dataclass(frozen=True)

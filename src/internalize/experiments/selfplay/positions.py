@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ from internalize.experiments.selfplay.games import load_game, position_key
 
 ENUMERABLE = 250_000
 """Games with at most so many reachable positions are looked at as a whole; others by sampling."""
+MOST_POSITIONS = 600_000
+"""Positions kept of a game that cannot be looked at as a whole; beyond, the table is begun anew."""
 UNKNOWN = -1
 """In place of a child that has not been met; and the player to move where the game is over."""
 
@@ -46,6 +49,11 @@ class Positions:
         self.action = np.zeros(4096, np.int32)
         self.child = np.full(4096, UNKNOWN, np.int32)
         self.number_of(self.game.new_initial_state())
+
+    def clear_if_large(self) -> None:
+        """For whoever holds no numbers: forget, where the table of a large game has grown too long."""
+        if self.count > MOST_POSITIONS and not self.complete:
+            self.clear()
 
     def number_of(self, state: Any) -> int:
         """The position's number; a new one if it has not been met."""
@@ -131,12 +139,28 @@ class Positions:
         return reached
 
     def enumerate(self, at_most: int | None = None) -> bool:
-        """Meet every reachable position, breadth first; given up, and false, if there are more than that."""
+        """Meet every reachable position, breadth first; false, and nothing met, if there are more than that."""
         at_most = ENUMERABLE if at_most is None else at_most
-        number = 0
-        while not self.complete and number < self.count <= at_most:
-            for move in range(int(self.moves[number])):
-                self.after(number, move)
-            number += 1
-        self.complete = self.complete or self.count <= at_most
+        if not self.complete and not has_more_positions(self.name, at_most):
+            number = 0
+            while number < self.count:
+                for move in range(int(self.moves[number])):
+                    self.after(number, move)
+                number += 1
+            self.complete = True
         return self.complete
+
+
+def has_more_positions(name: str, at_most: int) -> bool:
+    """Whether more positions can be reached than that. Only counts, which is quicker than meeting them."""
+    first = load_game(name).new_initial_state()
+    seen, frontier = {position_key(name, first)}, deque([first])  # shallow ones first: they are cheap
+    while frontier and len(seen) <= at_most:
+        state = frontier.popleft()
+        for action in state.legal_actions():
+            child = state.child(action)
+            key = position_key(name, child)
+            if key not in seen:
+                seen.add(key)
+                frontier.append(child)
+    return len(seen) > at_most

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from internalize.experiments.selfplay.positions import UNKNOWN, Positions
 
 UNSOLVED = -1.0
-BUDGET = 3_000
+BUDGET = 1_000
 """Positions looked at for one answer where a game cannot be enumerated; what needs more stays open."""
 DEEPEST = 400
 MOST_POSITIONS = 300_000
