@@ -25,7 +25,7 @@ def blocks(language: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Stranger:
-    """A folder with nothing in it, and the package from its wheel."""
+    """A folder with nothing in it but the examples, and the package from its wheel."""
 
     folder: Path
     site: Path
@@ -46,22 +46,26 @@ class Stranger:
         return done.stdout
 
     def internalize(self, words: list[str]) -> str:
-        # `check` says with 1 that a clause failed, as it must for a model that hardly trained
-        return self.python("-m", "internalize.cli", *words, codes=(0, 1) if words[0] == "check" else (0,))
+        # `check` says with 1 that a clause failed, as it must for a model that hardly trained, and `collect` that
+        # runs are missing
+        return self.python(
+            "-m", "internalize.cli", *words, codes=(0, 1) if words[0] in ("check", "collect") else (0,)
+        )
 
 
 @pytest.fixture(scope="module")
 def stranger(tmp_path_factory: pytest.TempPathFactory) -> Stranger:
-    source, site = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("site")
+    source, site, stranger_folder = (tmp_path_factory.mktemp(name) for name in ("source", "site", "empty"))
     shutil.copytree(ROOT / "src", source / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source / name)
     build = ["-m", "build", "--wheel", "--no-isolation", "--outdir", "dist"]
     subprocess.run([sys.executable, *build], capture_output=True, check=True, cwd=source)
+    shutil.copytree(ROOT / "examples", stranger_folder / "examples")
     wheel = next((source / "dist").glob("*.whl"))
     install = ["-m", "pip", "install", "--quiet", "--no-deps", "--target", str(site), str(wheel)]
     subprocess.run([sys.executable, *install], capture_output=True, check=True, cwd=source)
-    stranger = Stranger(tmp_path_factory.mktemp("empty"), site)
+    stranger = Stranger(stranger_folder, site)
     where = stranger.python("-c", "import internalize; print(internalize.__file__)")
     assert Path(where.strip()).is_relative_to(site)
     return stranger
@@ -71,6 +75,8 @@ def small(command: str) -> list[str]:
     """The command's words, with less training and measuring."""
     command = re.sub(r"--iterations \d+", "--iterations 40 --evaluation.final-samples 200", command)
     command = re.sub(r"--samples \d+|(?<=matrix RUN)$", " --samples 60", command)
+    command = re.sub(r"(?<=^internalize hints) --preset laptop", " --d 8 --k 3 --width 16 --steps 60", command)
+    command = re.sub(r"--rounds \d+", "--rounds 1 --games 8 --simulations 4 --updates 4", command)
     return re.sub(r"--seeds \d+", "--seeds 2", command).split()[1:]
 
 

@@ -13,8 +13,10 @@ from typing import Any
 
 import pytest
 
+from internalize.errors import RunFailed
 from internalize.sweeps import run_sweep, sweep_of
-from tests.sweeps.tiny import BASE, all_bytes, one_after_the_other, tiny_sweep, write_sweep
+from internalize.sweeps.mirroring import PIECE, HomeFolder, Mirror
+from tests.sweeps.tiny import BASE, EXAMPLES, all_bytes, one_after_the_other, tiny_sweep, write_sweep
 
 pytest.importorskip("ray", reason="Ray is an extra: pip install 'internalize[ray]'")
 
@@ -22,7 +24,7 @@ TASK = """
 from internalize import semiautomaton
 switch = semiautomaton("switch", [[0, 1], [1, 0]])
 """
-LONG = {"iterations": 4_500, "log_every": 500}
+LONG = {"iterations": 2_400, "log_every": 100}
 
 
 @pytest.mark.filterwarnings("ignore")  # Ray's own
@@ -48,12 +50,16 @@ def test_a_cluster_of_our_own_with_a_users_module(tmp_path: Path, monkeypatch: p
 class Nodes:
     """Ray's own test cluster: a head without places for runs, and nodes with one each."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self) -> None:
         from ray.cluster_utils import Cluster
 
         store = {"object_store_memory": 80 * 2**20, "include_dashboard": False}
         self.cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, **store})
-        self.nodes = [self.cluster.add_node(num_cpus=1, object_store_memory=80 * 2**20) for _ in range(count)]
+        self.nodes: list[Any] = []
+
+    def add(self, count: int) -> None:
+        for _ in range(count):
+            self.nodes.append(self.cluster.add_node(num_cpus=1, object_store_memory=80 * 2**20))
         self.cluster.wait_for_nodes()
 
     def training(self) -> dict[int, Any]:
@@ -76,13 +82,17 @@ class Nodes:
 
 
 @pytest.fixture
-def nodes() -> Iterator[Nodes]:
+def nodes(monkeypatch: pytest.MonkeyPatch) -> Iterator[Nodes]:
     import ray
 
-    made = Nodes(3)
-    yield made
-    ray.shutdown()
-    made.cluster.shutdown()
+    monkeypatch.setenv("RAY_worker_niceness", "0")  # else other tests on the same cores come first
+    made = Nodes()
+    try:
+        made.add(3)
+        yield made
+    finally:
+        ray.shutdown()
+        made.cluster.shutdown()
 
 
 class Saboteur:
@@ -128,18 +138,75 @@ def test_a_lost_node_and_a_killed_worker_change_nothing(results: str, nodes: Nod
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("results", ["shared", "fetched"])
-def test_a_killed_driver_changes_nothing(results: str, nodes: Nodes, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("results", "number"),
+    [("shared", signal.SIGKILL), ("fetched", signal.SIGKILL), ("shared", signal.SIGTERM)],
+)
+def test_a_stopped_driver_changes_nothing(results: str, number: int, nodes: Nodes, tmp_path: Path) -> None:
     file, out = write_sweep(tmp_path / "s.json", **LONG), tmp_path / "runs"
     words = ["sweep", str(file), "--out", str(out), "--backend", "ray", "--address", nodes.cluster.address]
     command = [sys.executable, "-m", "internalize.cli", *words, "--results", results, "--no-estimate"]
-    driver = subprocess.Popen(command, stderr=subprocess.PIPE)
-    until = time.monotonic() + 120
+    driver = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    until = time.monotonic() + 300
     while len(list(out.glob("*/stages/0001.safetensors"))) < 2:
         assert time.monotonic() < until, "waited in vain"
         time.sleep(0.05)
-    driver.kill()
-    driver.communicate()
-    again = subprocess.run(command, stderr=subprocess.PIPE, text=True, timeout=300, check=False)
+    driver.send_signal(number)
+    error = driver.communicate(timeout=300)[1]
+    if number == signal.SIGTERM:
+        assert driver.returncode == 143, error
+        assert "the same command goes on" in error
+    again = subprocess.run(command, stderr=subprocess.PIPE, text=True, timeout=600, check=False)
     assert again.returncode == 0, again.stderr
     assert all_bytes(out) == one_after_the_other(tiny_sweep(**LONG), tmp_path / "apart")
+
+
+def test_a_node_given_up_for_lost_is_not_listened_to(tmp_path: Path) -> None:
+    """It may still be at work when another one has taken the run over."""
+    home = HomeFolder(tmp_path / "home")
+    lost, new = (Mirror(tmp_path / name / "run", home) for name in ("lost", "new"))
+    lost.fetch()
+    (lost.folder / "checkpoints").mkdir(parents=True)
+    (lost.folder / "checkpoints" / "1.safetensors").write_bytes(b"a" * (PIECE + 1))
+    (lost.folder / "status.json").write_text("{}")
+    lost.send()
+    new.fetch()
+    assert (new.folder / "checkpoints" / "1.safetensors").read_bytes() == b"a" * (PIECE + 1)
+    (lost.folder / "status.json").write_text("late")
+    with pytest.raises(RunFailed, match="elsewhere"):
+        lost.send()
+    (new.folder / "checkpoints" / "1.safetensors").unlink()
+    (new.folder / "checkpoints" / "2.safetensors").write_bytes(b"")
+    new.send()
+    assert home.files("run") == ["checkpoints/2.safetensors", "status.json"]
+    assert (home.out / "run" / "status.json").read_text() == "{}"
+
+
+SLURM = {
+    "scontrol": "echo here",
+    "srun": 'while [[ "$1" == --* ]]; do shift; done; exec "$@"',
+    "hostname": "echo 127.0.0.1",
+    "internalize": f'exec {sys.executable} -m internalize.cli "$@"',
+    "ray": f'exec {Path(sys.executable).parent / "ray"} "$@"',
+}
+"""What these commands do in an allocation of one node."""
+
+
+@pytest.mark.slow
+def test_the_slurm_script_on_one_node(tmp_path: Path) -> None:
+    file, out = write_sweep(tmp_path / "s.json", seeds=1), tmp_path / "runs"
+    for name, body in SLURM.items():
+        (tmp_path / name).write_text(f"#!/bin/bash\n{body}\n")
+        (tmp_path / name).chmod(0o755)
+    allocation = {"SLURM_JOB_ID": str(os.getpid()), "SLURM_JOB_NODELIST": "here", "SLURM_JOB_NUM_NODES": "1"}
+    places = {"SLURM_CPUS_PER_TASK": "2", "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    answer = subprocess.run(
+        ["bash", str(EXAMPLES / "slurm.sh"), str(file), "--out", str(out), "--no-estimate"],
+        env={**os.environ, **allocation, **places},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert answer.returncode == 0, answer.stderr
+    assert all_bytes(out) == one_after_the_other(tiny_sweep(seeds=1), tmp_path / "apart")

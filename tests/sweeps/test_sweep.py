@@ -12,6 +12,7 @@ from internalize import ChainConfig, ModelConfig
 from internalize.cli import main
 from internalize.errors import BadInput
 from internalize.sweeps import BadSweep, read_sweep, sweep_of
+from tests.sweeps.tiny import EXAMPLES
 
 BASE = {"horizon": 4, "iterations": 10, "model": {"depth": 1, "width": 8, "heads": 4}}
 YAML = """
@@ -58,7 +59,7 @@ def test_every_case_with_every_entry_point_and_seed_in_order(tmp_path: Path) -> 
 
 def test_a_json_file_and_a_call_say_the_same(tmp_path: Path) -> None:
     file = tmp_path / "same.json"
-    grid = {"task": ["C2", "C3"], "model.depth": [1, 2]}
+    grid: dict[str, list[Any]] = {"task": ["C2", "C3"], "model.depth": [1, 2]}
     file.write_text(json.dumps({"base": {**BASE, "seed": 3}, "grid": grid, "seeds": 2}))
     called = sweep_of("same", "chain", {**BASE, "seed": 3}, grid=grid, seeds=2)
     assert read_sweep(file) == called
@@ -119,6 +120,6 @@ def test_what_is_wrong_is_named(said: dict[str, Any], complaint: str, tmp_path: 
         read_sweep(file)
 
 
-@pytest.mark.parametrize("path", sorted(Path("examples/sweeps").glob("*.yaml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.stem)
 def test_the_examples_can_be_read(path: Path) -> None:
     assert read_sweep(path).cases

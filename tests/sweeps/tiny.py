@@ -10,6 +10,7 @@ from internalize import Execution, train
 from internalize.sweeps import Sweep, sweep_of
 from tests.experiments.faults import bytes_of
 
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "sweeps"
 BASE: dict[str, Any] = {
     "task": "C2",
     "horizon": 3,

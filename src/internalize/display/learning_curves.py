@@ -70,7 +70,7 @@ def draw_hint_accuracy(curves: Curves, label_noise: float, title: str) -> Figure
         )
         right.set_ylabel(f"against noisy labels (flipped: {100 * label_noise:g} %)")
         right.yaxis.set_major_formatter(_percents)
-    axes.legend(loc="center right", bbox_to_anchor=(1.0, 0.35))
+    figure.legend(loc="outside lower center", ncols=len(curves))
     axes.set_title(title)
     return figure
 

@@ -90,7 +90,7 @@ class LocalPool:
         return {"event": "failed", "error": f"the worker process died ({how})", "exit_code": 1}
 
     def stop(self) -> None:
-        """Ask for checkpoints. The workers have a session of their own: no Ctrl-C reaches them by itself."""
+        """Ask for checkpoints. The workers are a process group each: no Ctrl-C reaches them by itself."""
         for worker in self.workers:
             worker.process.send_signal(signal.SIGTERM)
 
@@ -105,7 +105,7 @@ class LocalPool:
             stdout=subprocess.PIPE,
             text=True,
             encoding="utf-8",
-            start_new_session=True,
+            process_group=0,
         )
         worker = _Worker(process)
         self.workers.append(worker)

@@ -19,7 +19,7 @@ from internalize.runs.finding import RUNS
 from internalize.sweeps.collecting import Collected, collect, groups
 from internalize.sweeps.costs import expected_seconds
 from internalize.sweeps.options import BackendName, RayOptions
-from internalize.sweeps.planning import DEFAULT_UTILISATION, find_gpu, plan
+from internalize.sweeps.planning import DEFAULT_UTILISATION, find_gpu, plan, together
 from internalize.sweeps.reporting import (
     announcement,
     collected_text,
@@ -72,7 +72,10 @@ def sweep_command(arguments: SweepArguments) -> int:
     seconds = None if arguments.no_estimate or not now.todo else _estimate(sweep, now, execution)
     workers = arguments.workers or max(1, (os.cpu_count() or 1) // (execution.threads or 1))
     if not execution.quiet:
-        errors_console().print(announcement(sweep, now, seconds, workers, execution), soft_wrap=True)
+        said = announcement(sweep, now, seconds, workers, execution)
+        # what a dry run says is its result; before a real one it is a remark
+        result = arguments.dry_run and not execution.json
+        (results_console() if result else errors_console()).print(said, soft_wrap=True)
     if arguments.dry_run:
         if execution.json:
             print(json.dumps({"sweep": sweep.name, **now.counts(), "seconds": sum(seconds or [])}))
@@ -200,10 +203,12 @@ def plan_command(arguments: PlanArguments) -> int | None:
     require(len(arguments.files) > 0, "files", "name at least one sweep file")
     require(0 < arguments.utilisation <= 1, "utilisation", f"must lie in (0, 1], got {arguments.utilisation}")
     gpu = find_gpu(arguments.gpu, arguments.peak, arguments.price)
-    sweeps = [_read(path) for path in arguments.files]
-    plans = [plan(sweep, gpu, arguments.utilisation, arguments.gpus) for sweep in sweeps if sweep is not None]
-    if len(plans) < len(sweeps):
+    sweeps = [sweep for path in arguments.files if (sweep := _read(path)) is not None]
+    if len(sweeps) < len(arguments.files):
         return 2
+    if len(sweeps) > 1:
+        sweeps.append(together(sweeps))
+    plans = [plan(sweep, gpu, arguments.utilisation, arguments.gpus) for sweep in sweeps]
     if arguments.json:
         stated: dict[str, Any] = {"gpu": arguments.gpu, **asdict(gpu), "utilisation": arguments.utilisation}
         print(json.dumps({"stated": stated, "sweeps": [asdict(one) for one in plans]}))

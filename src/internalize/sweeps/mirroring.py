@@ -6,11 +6,13 @@ that begins on a node first fetches what is at home.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
+from internalize.errors import RunFailed
 from internalize.experiments.protocol import Row, Stage
 from internalize.runs.atomic import flush, move, sync_folder
 from internalize.runs.folder import Run
@@ -27,13 +29,16 @@ LAST = ("config.json", "status.json")
 class Home(Protocol):
     """The folder of runs where the sweep was issued."""
 
+    def enter(self, run: str) -> int:
+        """A number for whoever trains the run from now on; whoever had one before may not write any more."""
+
     def files(self, run: str) -> list[str]: ...
 
     def read(self, run: str, path: str, offset: int) -> bytes: ...
 
-    def write(self, run: str, path: str, piece: bytes, first: bool, last: bool) -> None: ...
+    def write(self, run: str, number: int, path: str, piece: bytes, first: bool, last: bool) -> None: ...
 
-    def keep_only(self, run: str, folder: str, names: list[str]) -> None: ...
+    def keep_only(self, run: str, number: int, folder: str, names: list[str]) -> None: ...
 
 
 class HomeFolder:
@@ -41,6 +46,18 @@ class HomeFolder:
 
     def __init__(self, out: Path) -> None:
         self.out = out
+        self._numbers: dict[str, int] = {}
+        self._writing = threading.Lock()
+
+    def enter(self, run: str) -> int:
+        """A node that was given up for lost may still be at work for a while: its number is out of date."""
+        with self._writing:
+            self._numbers[run] = self._numbers.get(run, 0) + 1
+            return self._numbers[run]
+
+    def _require(self, run: str, number: int) -> None:
+        if self._numbers.get(run) != number:
+            raise RunFailed(f"{run} is being trained elsewhere by now")
 
     def files(self, run: str) -> list[str]:
         return _files(self.out / run)
@@ -50,24 +67,28 @@ class HomeFolder:
             file.seek(offset)
             return file.read(PIECE)
 
-    def write(self, run: str, path: str, piece: bytes, first: bool, last: bool) -> None:
+    def write(self, run: str, number: int, path: str, piece: bytes, first: bool, last: bool) -> None:
         """The pieces of a file come in order; it is in place when the last one is there."""
         target = self.out / run / path
-        target.parent.mkdir(parents=True, exist_ok=True)
         incoming = target.with_name(f".{target.name}.incoming.tmp")
-        with incoming.open("wb" if first else "ab") as file:
-            file.write(piece)
+        with self._writing:
+            self._require(run, number)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with incoming.open("wb" if first else "ab") as file:
+                file.write(piece)
+                if last:
+                    flush(file)
             if last:
-                flush(file)
-        if last:
-            move(incoming, target)
-            sync_folder(target.parent)
+                move(incoming, target)
+                sync_folder(target.parent)
 
-    def keep_only(self, run: str, folder: str, names: list[str]) -> None:
+    def keep_only(self, run: str, number: int, folder: str, names: list[str]) -> None:
         """Delete what the node has deleted too."""
-        for path in (self.out / run / folder).glob("*"):
-            if path.name not in names:
-                path.unlink()
+        with self._writing:
+            self._require(run, number)
+            for path in (self.out / run / folder).glob("*"):
+                if path.name not in names:
+                    path.unlink()
 
 
 class Mirror:
@@ -78,9 +99,11 @@ class Mirror:
         self._sent: dict[str, tuple[int, int]] = {}
         self._checkpoints: set[str] = set()
         self._next_look = 0.0
+        self._number = 0
 
     def fetch(self) -> None:
-        """Take over what is at home, in place of whatever is here."""
+        """Take the run over, with all of it that is at home."""
+        self._number = self.home.enter(self.folder.name)
         for path in self.home.files(self.folder.name):
             target = self.folder / path
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -95,10 +118,10 @@ class Mirror:
             stamp = _stamp(self.folder / path)
             if self._sent.get(path) != stamp:
                 for piece, first, last in _pieces(self.folder / path):
-                    self.home.write(self.folder.name, path, piece, first, last)
+                    self.home.write(self.folder.name, self._number, path, piece, first, last)
                 self._sent[path] = stamp
         self._checkpoints = _names(self.folder / "checkpoints")
-        self.home.keep_only(self.folder.name, "checkpoints", sorted(self._checkpoints))
+        self.home.keep_only(self.folder.name, self._number, "checkpoints", sorted(self._checkpoints))
 
     def begin(self, run: Run, stage: Stage) -> None:
         self.send()

@@ -108,6 +108,12 @@ def plan(
     )
 
 
+def together(sweeps: Sequence[Sweep]) -> Sweep:
+    """All runs of several sweeps, those that they share once."""
+    cases = {case.config: case for sweep in sweeps for case in sweep.cases}
+    return Sweep("all, shared runs once", tuple(cases.values()))
+
+
 def _on(count: int, hours: float, gpu: Gpu) -> OnGpus:
     return OnGpus(count, hours, count * hours * gpu.dollars_per_hour)
 

@@ -43,9 +43,16 @@ PATIENCE = 60.0
 class Board(HomeFolder):
     """An actor beside the driver: what the runs say, and the way home for their files."""
 
-    def __init__(self, out: str) -> None:
+    def __init__(self, out: str, driver: int) -> None:
+        """driver: its process; the board is on the same machine."""
         super().__init__(Path(out))
+        self._driver = driver
         self._said: list[tuple[int, Event]] = []
+
+    def _require(self, run: str, number: int) -> None:
+        """When the driver is dead, another one may have the folder already."""
+        os.kill(self._driver, 0)
+        super()._require(run, number)
 
     def tell(self, index: int, event: Event) -> None:
         self._said.append((index, event))
@@ -61,17 +68,20 @@ class _FarHome:
     def __init__(self, board: Any) -> None:
         self._board = board
 
+    def enter(self, run: str) -> int:
+        return int(ray.get(self._board.enter.remote(run)))
+
     def files(self, run: str) -> list[str]:
         return list(ray.get(self._board.files.remote(run)))
 
     def read(self, run: str, path: str, offset: int) -> bytes:
         return bytes(ray.get(self._board.read.remote(run, path, offset)))
 
-    def write(self, run: str, path: str, piece: bytes, first: bool, last: bool) -> None:
-        ray.get(self._board.write.remote(run, path, piece, first, last))
+    def write(self, run: str, number: int, path: str, piece: bytes, first: bool, last: bool) -> None:
+        ray.get(self._board.write.remote(run, number, path, piece, first, last))
 
-    def keep_only(self, run: str, folder: str, names: list[str]) -> None:
-        ray.get(self._board.keep_only.remote(run, folder, names))
+    def keep_only(self, run: str, number: int, folder: str, names: list[str]) -> None:
+        ray.get(self._board.keep_only.remote(run, number, folder, names))
 
 
 # On a node -----------------------------------------------------------------------------------------------
@@ -146,7 +156,7 @@ class RayBackend:
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         # Several at a time: a large file on its way must not keep the news waiting.
         actor = ray.remote(Board).options(num_cpus=0, scheduling_strategy=here, max_concurrency=8)
-        self._board = actor.remote(str(execution.out))
+        self._board = actor.remote(str(execution.out), os.getpid())
         self._token = self._agree_on_results()
         self._task = ray.remote(attempt).options(
             num_cpus=options.cpus or execution.threads or 1,

@@ -153,8 +153,6 @@ def plans_table(plans: Sequence[Plan], gpu: Gpu, name: str, utilisation: float) 
     headings = ["sweep", "runs", "EFLOP", "disk", "memory", "longest"]
     headings += [f"{count} GPU{'s' if count > 1 else ''}" for count in counts]
     rows = [_plan_row(one) for one in plans]
-    if len(plans) > 1:
-        rows.append(_plan_row(_total(plans)))
     stated = (
         f"{name}: {gpu.fp32_tflops:g} TFLOP/s in fp32, {gpu.bf16_tflops:g} in bf16, {100 * utilisation:g} % of "
         f"it used, {gpu.dollars_per_hour:g} $/h.\nOperations are counted; the rest is stated, not measured."
@@ -172,26 +170,6 @@ def _plan_row(one: Plan) -> list[str]:
         _hours(one.longest_hours),
         *(f"{_hours(on.hours)}\n{on.dollars:,.0f} $" for on in one.on),
     ]
-
-
-def _total(plans: Sequence[Plan]) -> Plan:
-    """All sweeps one after the other."""
-    columns = zip(*(one.on for one in plans), strict=True)
-    on = tuple(
-        type(column[0])(column[0].gpus, sum(o.hours for o in column), sum(o.dollars for o in column))
-        for column in columns
-    )
-    return Plan(
-        "all",
-        sum(one.runs for one in plans),
-        sum(one.training_flops for one in plans),
-        sum(one.measuring_flops for one in plans),
-        sum(one.disk_bytes for one in plans),
-        max(one.memory_bytes for one in plans),
-        sum(one.gpu_hours for one in plans),
-        max(one.longest_hours for one in plans),
-        on,
-    )
 
 
 def _hours(hours: float) -> str:

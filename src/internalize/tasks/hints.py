@@ -22,8 +22,8 @@ Replacement = Literal["noise", "neutral"]
 
 def written(bits: Tensor, form: Form) -> Tensor:
     """Bits as the numbers that a network reads, float32."""
-    numbers = bits.to(torch.float32)
-    return numbers if form == "binary" else 1.0 - 2.0 * numbers
+    numbers = bits.to(torch.float32, copy=True)
+    return numbers if form == "binary" else numbers.mul_(-2.0).add_(1.0)
 
 
 def middle(form: Form) -> float:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from statistics import median
 from typing import Annotated, Any
 
 import tyro
@@ -18,14 +20,18 @@ from internalize.display.plots import save
 from internalize.display.terminal import duration, errors_console, percent, results_table
 from internalize.errors import BadInput, require
 from internalize.experiments.commands import observers_for
-from internalize.experiments.execution import Execution
+from internalize.experiments.execution import Execution, resolve_device
 from internalize.experiments.hints.comparing import METHODS, curve_rows, curves, end_rows, in_order, method_rows
 from internalize.experiments.hints.config import HintsConfig
 from internalize.experiments.many import Outcome, execute_many
-from internalize.experiments.training import train
+from internalize.experiments.streams import Streams
+from internalize.experiments.training import run_folder, threads, train
 from internalize.runs.folder import Run
 from internalize.runs.provenance import provenance
 from internalize.runs.table import Table
+
+TIMED_STEPS = 9
+"""Steps that are timed to say how long a run will take."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +71,8 @@ def hints_command(arguments: HintsArguments) -> int | None:
     config, execution = arguments.config, arguments.execution
     require_writable(execution.out)
     config.check({})
+    if not execution.quiet:
+        _announce(config, execution)
     if arguments.seeds is None and not arguments.compare:
         _report(train(config, execution, observers_for(config, execution)), execution)
         return None
@@ -80,6 +88,24 @@ def hints_command(arguments: HintsArguments) -> int | None:
         folder = (arguments.drawings or execution.out / "hints") if arguments.compare else None
         present(in_order(runs), folder, execution.json, execution.quiet)
     return max(outcome.exit_code for outcome in outcomes)
+
+
+def _announce(config: HintsConfig, execution: Execution) -> None:
+    """Say beforehand how long a run will take, by a few steps of it, unless it is there already."""
+    if run_folder(config, execution.out).exists() and not execution.fresh:
+        return
+    with threads(execution.threads):
+        experiment, streams = config.build(resolve_device(execution.device), {}), Streams(config.seed)
+        state = experiment.init(streams)
+        seconds = []
+        for step in range(TIMED_STEPS):
+            examples = experiment.data(step, streams)
+            start = time.perf_counter()
+            state.sgd(*examples)
+            seconds.append(time.perf_counter() - start)
+    guess = duration(median(seconds) * config.all_steps)
+    parameters = f"{config.label()}: {experiment.shape.parameters:,} parameters"
+    errors_console().print(f"{parameters}, {config.all_steps:,} steps; about {guess}", soft_wrap=True)
 
 
 def _report(run: Run, execution: Execution) -> None:
@@ -137,12 +163,15 @@ def present(runs: Sequence[Run], folder: Path | None, as_json: bool, quiet: bool
         print(json.dumps({"runs": with_paths, "methods": methods, **places}))
     elif not quiet:
         console = Console(highlight=False)
-        console.print(results_table(_title(runs), COLUMNS, [_cells(row) for row in methods]))
+        console.print(
+            results_table(f"{_title(runs)}: accuracy without hints", COLUMNS, [_cells(row) for row in methods])
+        )
         if folder is not None:
             console.print(f"drawn in {folder}", soft_wrap=True)
 
 
-COLUMNS = ["method", "runs", "no hints: mean", "least", "most", "h(x): mean", "above 95 %", "time a run"]
+COLUMNS = ["method", "runs", "mean", "least", "most", "h(x)", "> 95 %", "time"]
+"""Accuracies without hints, over the seeds."""
 
 
 def _cells(row: dict[str, Any]) -> list[str]:

@@ -37,7 +37,7 @@ class Preset:
 
 PRESETS: dict[PresetName, Preset] = {
     "paper": Preset(d=25, k=12, width=2048, lr=3e-3, steps=600_000),
-    "laptop": Preset(d=24, k=8, width=256, lr=0.04, steps=40_000),
+    "laptop": Preset(d=24, k=8, width=256, lr=0.04, steps=50_000),
 }
 
 
@@ -91,7 +91,7 @@ class HintsConfig:
     lr: float | None = None
     """Step size of plain SGD (paper 0.003, laptop 0.04)."""
     steps: int | None = None
-    """Training steps in all, each on a fresh batch (paper 600,000; laptop 40,000)."""
+    """Training steps in all, each on a fresh batch (paper 600,000; laptop 50,000)."""
     batch: int = 64
     """Fresh examples a step."""
     seed: int = 0
