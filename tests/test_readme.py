@@ -46,11 +46,9 @@ class Stranger:
         return done.stdout
 
     def internalize(self, words: list[str]) -> str:
-        # `check` says with 1 that a clause failed, as it must for a model that hardly trained, and `collect` that
-        # runs are missing
-        return self.python(
-            "-m", "internalize.cli", *words, codes=(0, 1) if words[0] in ("check", "collect") else (0,)
-        )
+        # 1 means: a clause failed, as it must for a model that hardly trained; runs are missing
+        codes = (0, 1) if words[0] in ("check", "collect") else (0,)
+        return self.python("-m", "internalize.cli", *words, codes=codes)
 
 
 @pytest.fixture(scope="module")

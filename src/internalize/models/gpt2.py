@@ -36,7 +36,7 @@ class ModelConfig:
     positions: Positions = "absolute"
     """Position encoding: learned absolute ones (the paper's), none, or rotary."""
     init_std: float = 0.02
-    """Standard deviation of the initial weights; those into the residual stream are √(2·depth) times smaller."""
+    """Standard deviation of the initial weights; into the residual stream they are √(2·depth) times smaller."""
 
     def __post_init__(self) -> None:
         require(self.depth >= 1, "model.depth", f"must be at least 1, got {self.depth}")

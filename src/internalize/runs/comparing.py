@@ -129,7 +129,7 @@ def _against(first: Group, other: Group, before: dict[int, float], after: dict[i
         **result,
         "difference": found.mean,
         "interval": None if found.interval is None else [found.interval.low, found.interval.high],
-        "mcnemar_p": mcnemar(*won),
+        "mcnemar_p": mcnemar(won[0], won[1]),
     }
 
 
