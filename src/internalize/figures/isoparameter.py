@@ -16,7 +16,7 @@ from internalize.figures.figure import Figure, Material
 from internalize.figures.grids import Grid, Tiers
 from internalize.figures.rate_tests import RateBelow
 from internalize.figures.rows import FigureRow, group, rate
-from internalize.figures.settings import ADAPTIVE, FEW_SEEDS, PAPER, PAPER_SEEDS, SMOKE, SMOKE_SEEDS
+from internalize.figures.settings import ADAPTIVE, PAPER, PAPER_SEEDS, SMOKE, SMOKE_SEEDS
 from internalize.figures.trend_tests import WithField
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ PAPER_SHAPES: Mapping[str, Sequence[Shape]] = {
 }
 """The paper swaps the labels 5M and 12M; these are by count."""
 LAPTOP_SHAPES: Mapping[str, Sequence[Shape]] = {
-    "200k": [(1, 128, 512), (2, 96, 320), (4, 64, 256)],
     "50k": [(1, 64, 256), (2, 48, 160), (4, 32, 128)],
 }
 SMOKE_SHAPES: Mapping[str, Sequence[Shape]] = {"1k": [(1, 8, 32), (2, 8, 8)]}
@@ -67,7 +66,7 @@ def grid(
 
 TIERS: Tiers = {
     "smoke": [grid(SMOKE, ["C2"], SMOKE_SHAPES, 2, SMOKE_SEEDS)],
-    "laptop": [grid(replace(ADAPTIVE, horizon=6), ["C5"], LAPTOP_SHAPES, 2, FEW_SEEDS)],
+    "laptop": [grid(replace(ADAPTIVE, horizon=6), ["C5"], LAPTOP_SHAPES, 2, range(5))],
     "paper": [grid(PAPER, ["C7", "C11", "C13"], PAPER_SHAPES, 4, PAPER_SEEDS)],
 }
 
