@@ -82,12 +82,13 @@ def draw_target_loss(panels: Mapping[str, Curves], best: float, title: str) -> F
         plot_over_seeds(panel, curves)
         panel.axhline(best, color=PALETTE[-1], linestyle="--", linewidth=1.2, zorder=1)
         panel.annotate(
-            f"best in the class: {best:g}", (0.01, best), xycoords=("axes fraction", "data"), xytext=(0, 3),
-            textcoords="offset points", fontsize=8,
+            f"best in the class: {best:g}", (0.01, best), xycoords=("axes fraction", "data"), xytext=(0, -4),
+            textcoords="offset points", fontsize=8, va="top",
         )  # fmt: skip
         panel.set_title(name, fontsize=10)
-        panel.legend(fontsize=8, loc="center right")
-    axes[0, 0].set_ylim(-0.04, None)
+    handles, labels = axes[0, 0].get_legend_handles_labels()  # the first budget is the one that all arms serve
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(handles), fontsize=9)
+    axes[0, 0].set_ylim(-0.05, None)
     axes[0, 0].set_ylabel("target loss (share of wrong answers)")
     figure.suptitle(title, fontsize=11)
     return figure
