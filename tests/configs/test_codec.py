@@ -17,7 +17,7 @@ UNUSUAL = ChainConfig(
     method="mixture:right",
     iterations=123,
     seed=2**62,
-    model=ModelConfig(depth=2, width=48, heads=12, mlp=7, positions="rotary"),
+    model=ModelConfig(depth=2, width=48, heads=12, mlp=7, positions="rotary", init_std=0.1),
     schedule=ScheduleConfig("adaptive", "accuracy", 0.5, "mean", 3, 4, 5, stop_early=True),
     optimizer=OptimizerConfig(lr=1e-7, betas=(0.0, 0.5), weight_decay=0.0, reset=False),
     evaluation=EvaluationConfig(every=3, samples=4, final_samples=5),

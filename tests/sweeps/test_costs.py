@@ -95,7 +95,7 @@ def test_the_commands_tell_without_running(
     monkeypatch.chdir(tmp_path)
     file = write_sweep(tmp_path / "s.json")
     assert main(["sweep", str(file), "--dry-run"]) == 0
-    said = capsys.readouterr().err
+    said = capsys.readouterr().out
     assert "4 runs of chain: 4 to do" in said
     assert "worker" in said
     assert main(["plan", str(file), str(file), "--json", "--utilisation", "0.5"]) == 0
