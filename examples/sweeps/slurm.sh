@@ -20,17 +20,32 @@ ip=$(srun --nodes=1 --ntasks=1 --nodelist="$first" hostname --ip-address | awk '
 address=$ip:$port
 places=(--num-cpus="$cpus" --num-gpus="$gpus" --object-store-memory=200000000 --disable-usage-stats --block)
 
+# Whoever holds the token may run code on the nodes: each allocation has one of its own, which srun hands on.
+export RAY_AUTH_MODE=${RAY_AUTH_MODE:-token}
+export RAY_AUTH_TOKEN=${RAY_AUTH_TOKEN:-$(od -An -N32 -tx1 /dev/urandom | tr -d ' \n')}
+
 started=()
+any_alive() {
+  for process in "${started[@]}"; do if kill -0 "$process" 2>/dev/null; then return 0; fi; done
+  return 1
+}
 stop_ray() {
   for process in "${started[@]}"; do kill "$process" 2>/dev/null || true; done
-  wait
+  for _ in {1..30}; do any_alive && sleep 1 || break; done
+  for process in "${started[@]}"; do kill -KILL "$process" 2>/dev/null || true; done
 }
 trap stop_ray EXIT
 
 srun --nodes=1 --ntasks=1 --nodelist="$first" \
   ray start --head --node-ip-address="$ip" --port="$port" --include-dashboard=false "${places[@]}" &
 started+=($!)
-until ray health-check --address "$address" 2>/dev/null; do sleep 1; done
+until answer=$(ray health-check --address "$address" 2>&1); do
+  if ! any_alive || [ "$SECONDS" -gt 300 ]; then
+    echo "Ray does not answer at $address: ${answer##*$'\n'}" >&2
+    exit 1
+  fi
+  sleep 1
+done
 if [ "$SLURM_JOB_NUM_NODES" -gt 1 ]; then
   others=$((SLURM_JOB_NUM_NODES - 1))
   srun --nodes="$others" --ntasks="$others" --exclude="$first" ray start --address="$address" "${places[@]}" &

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ import pytest
 from internalize.errors import RunFailed
 from internalize.sweeps import run_sweep, sweep_of
 from internalize.sweeps.mirroring import PIECE, HomeFolder, Mirror
-from tests.sweeps.tiny import BASE, EXAMPLES, all_bytes, one_after_the_other, tiny_sweep, write_sweep
+from tests.sweeps.tiny import BASE, all_bytes, one_after_the_other, tiny_sweep, wait_for_a_stage, write_sweep
 
 pytest.importorskip("ray", reason="Ray is an extra: pip install 'internalize[ray]'")
 
@@ -147,10 +146,7 @@ def test_a_stopped_driver_changes_nothing(results: str, number: int, nodes: Node
     words = ["sweep", str(file), "--out", str(out), "--backend", "ray", "--address", nodes.cluster.address]
     command = [sys.executable, "-m", "internalize.cli", *words, "--results", results, "--no-estimate"]
     driver = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    until = time.monotonic() + 300
-    while len(list(out.glob("*/stages/0001.safetensors"))) < 2:
-        assert time.monotonic() < until, "waited in vain"
-        time.sleep(0.05)
+    wait_for_a_stage(out, runs=2)
     driver.send_signal(number)
     error = driver.communicate(timeout=300)[1]
     if number == signal.SIGTERM:
@@ -180,33 +176,3 @@ def test_a_node_given_up_for_lost_is_not_listened_to(tmp_path: Path) -> None:
     new.send()
     assert home.files("run") == ["checkpoints/2.safetensors", "status.json"]
     assert (home.out / "run" / "status.json").read_text() == "{}"
-
-
-SLURM = {
-    "scontrol": "echo here",
-    "srun": 'while [[ "$1" == --* ]]; do shift; done; exec "$@"',
-    "hostname": "echo 127.0.0.1",
-    "internalize": f'exec {sys.executable} -m internalize.cli "$@"',
-    "ray": f'exec {Path(sys.executable).parent / "ray"} "$@"',
-}
-"""What these commands do in an allocation of one node."""
-
-
-@pytest.mark.slow
-def test_the_slurm_script_on_one_node(tmp_path: Path) -> None:
-    file, out = write_sweep(tmp_path / "s.json", seeds=1), tmp_path / "runs"
-    for name, body in SLURM.items():
-        (tmp_path / name).write_text(f"#!/bin/bash\n{body}\n")
-        (tmp_path / name).chmod(0o755)
-    allocation = {"SLURM_JOB_ID": str(os.getpid()), "SLURM_JOB_NODELIST": "here", "SLURM_JOB_NUM_NODES": "1"}
-    places = {"SLURM_CPUS_PER_TASK": "2", "PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    answer = subprocess.run(
-        ["bash", str(EXAMPLES / "slurm.sh"), str(file), "--out", str(out), "--no-estimate"],
-        env={**os.environ, **allocation, **places},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert answer.returncode == 0, answer.stderr
-    assert all_bytes(out) == one_after_the_other(tiny_sweep(seeds=1), tmp_path / "apart")

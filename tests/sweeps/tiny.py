@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -49,3 +50,11 @@ def steps_timed(out: Path) -> dict[str, list[int]]:
         run.parent.name: [json.loads(line)["step"] for line in run.read_text().splitlines()]
         for run in sorted(out.glob("*/timing.jsonl"))
     }
+
+
+def wait_for_a_stage(out: Path, runs: int) -> None:
+    """Until so many runs have ended their first stage."""
+    until = time.monotonic() + 300
+    while len(list(out.glob("*/stages/0001.safetensors"))) < runs:
+        assert time.monotonic() < until, "waited in vain"
+        time.sleep(0.05)
