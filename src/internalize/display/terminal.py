@@ -98,7 +98,7 @@ class RunView:
 
     def speed(self) -> str:
         rate = self.pace.rate()
-        return f"{rate * self.samples_per_step:,.0f} sequences/s" if rate else "…"
+        return f"{rate * self.samples_per_step:,.0f} samples/s" if rate else "…"
 
 
 class LiveView(RunView):

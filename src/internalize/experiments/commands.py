@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,7 +12,6 @@ import tyro
 from rich.console import Console
 
 from internalize.configs.folders import require_writable
-from internalize.display.fleet import fleet_view
 from internalize.display.terminal import duration, errors_console, percent, results_table, run_view
 from internalize.errors import require
 from internalize.experiments.chain import ChainConfig
@@ -20,11 +19,17 @@ from internalize.experiments.chain.estimate import estimate
 from internalize.experiments.execution import Execution, resolve_device
 from internalize.experiments.kinds import ExperimentConfig
 from internalize.experiments.loop import Observer
-from internalize.experiments.many import Outcome, execute_many
 from internalize.experiments.resuming import refuse_changes
+from internalize.experiments.side_by_side import (
+    Columns,
+    SideBySide,
+    exit_code,
+    report_side_by_side,
+    result_of,
+    train_side_by_side,
+)
 from internalize.experiments.training import load_config, resume, run_folder, threads, train
 from internalize.runs.folder import Run
-from internalize.statistics import Rate
 
 
 @dataclass(frozen=True)
@@ -33,14 +38,7 @@ class TrainArguments:
 
     config: Annotated[ChainConfig, tyro.conf.arg(name="")] = field(default_factory=ChainConfig)
     execution: Annotated[Execution, tyro.conf.arg(name="")] = field(default_factory=Execution)
-    seeds: int | None = None
-    """Train this many seeds, from --seed up, side by side: one run a core, one thread a run."""
-    workers: int | None = None
-    """Runs at the same time, with --seeds; as many as there are cores if not given."""
-
-    def __post_init__(self) -> None:
-        for name, count in (("seeds", self.seeds), ("workers", self.workers)):
-            require(count is None or count >= 1, name, f"must be at least 1, got {count}")
+    many: Annotated[SideBySide, tyro.conf.arg(name="")] = field(default_factory=SideBySide)
 
 
 def train_command(arguments: TrainArguments) -> int | None:
@@ -49,18 +47,13 @@ def train_command(arguments: TrainArguments) -> int | None:
     config.check({})
     if not execution.quiet:
         _announce(config, execution)
-    if arguments.seeds is not None:
-        return _train_seeds(config, arguments.seeds, arguments.workers, execution)
-    report(train(config, execution, observers_for(config, execution)), execution)
-    return None
-
-
-def _train_seeds(config: ChainConfig, seeds: int, workers: int | None, execution: Execution) -> int:
-    configs = [replace(config, seed=config.seed + i) for i in range(seeds)]
-    view = None if execution.quiet else fleet_view(f"{seeds} seeds", config.headline)
-    outcomes = execute_many(configs, execution, workers, view)
-    report_many(outcomes, execution)
-    return max(outcome.exit_code for outcome in outcomes)
+    if arguments.many.seeds is None:
+        report(train(config, execution, observers_for(config, execution)), execution)
+        return None
+    title = f"{arguments.many.seeds} seeds"
+    outcomes = train_side_by_side(arguments.many.configs(config), execution, arguments.many.workers, title)
+    report_side_by_side(outcomes, execution, COLUMNS, ("succeeded", "ood_succeeded", "internalized"))
+    return exit_code(outcomes)
 
 
 @dataclass(frozen=True)
@@ -106,7 +99,7 @@ def report(run: Run, execution: Execution) -> None:
     """Print a finished run's results: a table for people, or one JSON object."""
     status, summary = run.status(), run.summary()
     if execution.json:
-        print(json.dumps({"run": str(run.path), **summary, "seconds": status["seconds"]}))
+        print(json.dumps(result_of(run)))
     elif not execution.quiet:
         rows = [
             [name.replace("_", " "), _readable(name, value) + _interval_beside(name, summary)]
@@ -133,30 +126,10 @@ def _readable(name: str, value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def report_many(outcomes: list[Outcome], execution: Execution) -> None:
-    """Print how many runs succeeded, and each of them."""
-    done = [(o.run, o.run.summary()) for o in outcomes if o.state == "done" and o.run is not None]
-    rates = {
-        name: Rate(sum(bool(summary.get(name)) for _, summary in done), len(done))
-        for name in ("succeeded", "ood_succeeded", "internalized")
-        if done
-    }
-    failed = [
-        {"run": o.config.label(), "state": o.state, "error": o.error} for o in outcomes if o.state != "done"
-    ]
-    if execution.json:
-        runs = [{"run": str(run.path), **summary, "seconds": run.status()["seconds"]} for run, summary in done]
-        counts = {name: {"count": r.successes, "of": r.trials, "interval": [r.interval.low, r.interval.high]}
-                  for name, r in rates.items()}  # fmt: skip
-        print(json.dumps({"runs": runs, **counts, "failed": failed}))
-        return
-    for failure in failed:
-        errors_console().print(f"{failure['run']}: {failure['state']}, {failure['error']}", style="red")
-    if execution.quiet or not done:
-        return
-    names = ["id_accuracy", "ood_accuracy", "response_length", "internalized"]
-    rows = [[run.path.name, *(_readable(name, summary[name]) for name in names)] for run, summary in done]
-    console = Console(highlight=False)
-    console.print(results_table(f"{len(done)} runs", ["run", "ID", "OOD", "tokens", "internalized"], rows))
-    for name, rate in rates.items():
-        console.print(f"{name.replace('_', ' ')}: {rate.successes} of {rate.trials}, {rate}")
+COLUMNS: Columns = {
+    "ID": lambda result: percent(result["id_accuracy"]),
+    "OOD": lambda result: percent(result["ood_accuracy"]),
+    "tokens": lambda result: _readable("response_length", result["response_length"]),
+    "internalized": lambda result: _readable("internalized", result["internalized"]),
+}
+"""What is said of each of several seeds."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from internalize.figures.claims import NOTHING, UNDETECTABLE, Evidence, percents
 from internalize.figures.rows import FigureRow, Group, counted, in_words, rate
 from internalize.statistics import Rate, binomial, clopper_pearson
+from internalize.statistics.groups import Alternative
 
 
 def _interval_data(found: Rate) -> dict[str, Any]:
@@ -22,70 +23,60 @@ def _numbers(label: str, found: Rate) -> str:
 
 
 @dataclass(frozen=True)
-class RateAbove:
+class _OneBar:
+    """The group's outcome comes more often than the bar, or less often: the subclass says which."""
+
+    group: Group
+    outcome: str
+    bar: float
+
+    side: ClassVar[Alternative]
+    other_side: ClassVar[Alternative]
+    in_a_word: ClassVar[str]
+
+    @property
+    def method(self) -> str:
+        where = f"{in_words(self.outcome)} in {self.group.label}"
+        return f"exact binomial test of {where}: {self.in_a_word} than {percents(self.bar)}"
+
+    def _clearest(self, n: int) -> int:
+        """Of n runs, how many have the outcome where the claim is truest."""
+        return n if self.side == "greater" else 0
+
+    def evidence(self, rows: Sequence[FigureRow]) -> Evidence:
+        found = rate(self.group.of(rows), self.outcome)
+        if not found.trials:
+            return NOTHING
+        clearest = Rate(self._clearest(found.trials), found.trials)
+        return Evidence(
+            claimed=binomial(found, self.bar, self.side),
+            opposite=binomial(found, self.bar, self.other_side),
+            least=binomial(clearest, self.bar, self.side),
+            numbers=_numbers(self.group.label, found),
+            data=_interval_data(found),
+        )
+
+    def detects(self, planned: Sequence[FigureRow], level: float) -> str:
+        n = len(self.group.planned(planned))
+        passing = [k for k in range(n + 1) if n and binomial(Rate(k, n), self.bar, self.side) <= level]
+        if not passing:
+            return UNDETECTABLE
+        clearest = self._clearest(n)
+        bound = max(passing, key=lambda k: abs(k - clearest))
+        more = "" if bound == clearest else " or more" if self.side == "greater" else " or fewer"
+        return f"{bound} of {n}{more}"
+
+
+class RateAbove(_OneBar):
     """The group's outcome comes more often than the bar."""
 
-    group: Group
-    outcome: str
-    bar: float
-
-    @property
-    def method(self) -> str:
-        where = f"{in_words(self.outcome)} in {self.group.label}"
-        return f"exact binomial test of {where}: more than {percents(self.bar)}"
-
-    def evidence(self, rows: Sequence[FigureRow]) -> Evidence:
-        found = rate(self.group.of(rows), self.outcome)
-        if not found.trials:
-            return NOTHING
-        return Evidence(
-            claimed=binomial(found, self.bar, "greater"),
-            opposite=binomial(found, self.bar, "less"),
-            least=self.bar**found.trials,
-            numbers=_numbers(self.group.label, found),
-            data=_interval_data(found),
-        )
-
-    def detects(self, planned: Sequence[FigureRow], level: float) -> str:
-        n = len(self.group.planned(planned))
-        enough = (k for k in range(n + 1) if binomial(Rate(k, n), self.bar, "greater") <= level)
-        least = next(enough, None) if n else None
-        more = "" if least == n else " or more"
-        return UNDETECTABLE if least is None else f"{least} of {n}{more}"
+    side, other_side, in_a_word = "greater", "less", "more"
 
 
-@dataclass(frozen=True)
-class RateBelow:
+class RateBelow(_OneBar):
     """The group's outcome comes less often than the bar."""
 
-    group: Group
-    outcome: str
-    bar: float
-
-    @property
-    def method(self) -> str:
-        where = f"{in_words(self.outcome)} in {self.group.label}"
-        return f"exact binomial test of {where}: less than {percents(self.bar)}"
-
-    def evidence(self, rows: Sequence[FigureRow]) -> Evidence:
-        found = rate(self.group.of(rows), self.outcome)
-        if not found.trials:
-            return NOTHING
-        return Evidence(
-            claimed=binomial(found, self.bar, "less"),
-            opposite=binomial(found, self.bar, "greater"),
-            least=(1 - self.bar) ** found.trials,
-            numbers=_numbers(self.group.label, found),
-            data=_interval_data(found),
-        )
-
-    def detects(self, planned: Sequence[FigureRow], level: float) -> str:
-        n = len(self.group.planned(planned))
-        few = [k for k in range(n + 1) if n and binomial(Rate(k, n), self.bar, "less") <= level]
-        if not few:
-            return UNDETECTABLE
-        most = max(few)
-        return f"{most} of {n}{' or fewer' if most else ''}"
+    side, other_side, in_a_word = "less", "greater", "less"
 
 
 @dataclass(frozen=True)

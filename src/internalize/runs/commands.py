@@ -24,7 +24,7 @@ class Selection:
     out: Path = RUNS
     """Folder that holds the run folders."""
     task: str | None = None
-    """Only runs of this task, such as C7."""
+    """Only runs of this task, circuit or game, such as C7."""
     method: str | None = None
     """Only runs of this method, such as left."""
     status: State | None = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,8 +21,12 @@ from internalize.runs.folder import Run
 from internalize.runs.lock import is_owned
 
 INDEX = ".index.sqlite"
-SCHEMA = 1
+SCHEMA = 2
 """Goes up when the table changes; an index of another schema is made anew."""
+TASKS = ("task", "circuit", "game")
+"""Under which field of its config a kind of experiment says what is learned."""
+ACCURACIES = ("id_accuracy", "accuracy", "raw_optimal_rate")
+"""Under which name of its results it says how often the answer given at once is right."""
 BUSY_SECONDS = 30.0
 """How long a writer waits for another one."""
 
@@ -40,13 +44,14 @@ class Entry:
     hash: str
     kind: str
     task: str | None
+    """What is learned; see `TASKS`."""
     method: str | None
     horizon: int | None
     seed: int | None
     state: str
     """new, running, interrupted, failed, done, or damaged: not readable as a run."""
     accuracy: float | None
-    """Final-state accuracy in distribution, of finished runs."""
+    """Final-state accuracy in distribution, of finished runs; see `ACCURACIES`."""
     ood_accuracy: float | None
     seconds: float | None
     created: str | None
@@ -182,6 +187,10 @@ def _stamp(folder: str, config: os.stat_result) -> str:
     return " ".join(f"{file.st_ino}.{file.st_size}.{file.st_mtime_ns}" for file in files)
 
 
+def _first_of(names: Sequence[str], values: Mapping[str, Any]) -> Any:
+    return next((values[name] for name in names if name in values), None)
+
+
 def _read(out: Path, path: str, stamp: str) -> tuple[Any, ...]:
     """The row of one folder, whatever is wrong with it."""
     try:
@@ -197,9 +206,10 @@ def _read(out: Path, path: str, stamp: str) -> tuple[Any, ...]:
         stamp,
         identity.digest(),
         identity.kind,
-        *(config.get(name) for name in ("task", "method", "horizon", "seed")),
+        _first_of(TASKS, config),
+        *(config.get(name) for name in ("method", "horizon", "seed")),
         status["state"],
-        summary.get("id_accuracy"),
+        _first_of(ACCURACIES, summary),
         summary.get("ood_accuracy"),
         status.get("seconds"),
         created,

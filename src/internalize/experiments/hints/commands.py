@@ -14,16 +14,21 @@ import tyro
 from rich.console import Console
 
 from internalize.configs.folders import require_writable
-from internalize.display.fleet import fleet_view
 from internalize.display.learning_curves import draw_hint_accuracy
 from internalize.display.plots import save
 from internalize.display.terminal import duration, errors_console, percent, results_table
-from internalize.errors import BadInput, require
+from internalize.errors import BadInput
 from internalize.experiments.commands import observers_for
 from internalize.experiments.execution import Execution, resolve_device
 from internalize.experiments.hints.comparing import METHODS, curve_rows, curves, end_rows, in_order, method_rows
 from internalize.experiments.hints.config import HintsConfig
-from internalize.experiments.many import Outcome, execute_many
+from internalize.experiments.side_by_side import (
+    SideBySide,
+    exit_code,
+    finished,
+    result_of,
+    train_side_by_side,
+)
 from internalize.experiments.streams import Streams
 from internalize.experiments.training import run_folder, threads, train
 from internalize.runs.folder import Run
@@ -41,18 +46,11 @@ class HintsArguments:
     # no default of its own: a config that is made already has its preset filled in
     config: Annotated[HintsConfig, tyro.conf.arg(name="")]
     execution: Annotated[Execution, tyro.conf.arg(name="")] = field(default_factory=Execution)
-    seeds: int | None = None
-    """Train this many seeds, from --seed up, side by side: one run a core, one thread a run."""
-    workers: int | None = None
-    """Runs at the same time, with --seeds or --compare; as many as there are cores if not given."""
+    many: Annotated[SideBySide, tyro.conf.arg(name="")] = field(default_factory=SideBySide)
     compare: bool = False
     """Train direct, curriculum and mixture, and draw them side by side."""
     drawings: Path | None = None
     """Folder for the figure and the tables of --compare; `hints` in the folder of the runs if not given."""
-
-    def __post_init__(self) -> None:
-        for name, count in (("seeds", self.seeds), ("workers", self.workers)):
-            require(count is None or count >= 1, name, f"must be at least 1, got {count}")
 
 
 @dataclass(frozen=True)
@@ -73,21 +71,17 @@ def hints_command(arguments: HintsArguments) -> int | None:
     config.check({})
     if not execution.quiet:
         _announce(config, execution)
-    if arguments.seeds is None and not arguments.compare:
+    if arguments.many.seeds is None and not arguments.compare:
         _report(train(config, execution, observers_for(config, execution)), execution)
         return None
     methods = METHODS if arguments.compare else (config.method,)
-    seeds = range(config.seed, config.seed + (arguments.seeds or 1))
-    configs = [replace(config, method=method, seed=seed) for seed in seeds for method in methods]
-    title = f"{len(configs)} runs with hints"
-    view = None if execution.quiet else fleet_view(title, config.headline)
-    outcomes = execute_many(configs, execution, arguments.workers, view)
-    _complain(outcomes)
-    runs = [outcome.run for outcome in outcomes if outcome.state == "done" and outcome.run is not None]
+    configs = [replace(one, method=method) for one in arguments.many.configs(config) for method in methods]
+    outcomes = train_side_by_side(configs, execution, arguments.many.workers, f"{len(configs)} runs with hints")
+    runs = finished(outcomes)
     if runs:
         folder = (arguments.drawings or execution.out / "hints") if arguments.compare else None
         present(in_order(runs), folder, execution.json, execution.quiet)
-    return max(outcome.exit_code for outcome in outcomes)
+    return exit_code(outcomes)
 
 
 def _announce(config: HintsConfig, execution: Execution) -> None:
@@ -112,7 +106,7 @@ def _report(run: Run, execution: Execution) -> None:
     """One finished run: a table for people, or one JSON object."""
     summary, seconds = run.summary(), run.status()["seconds"]
     if execution.json:
-        print(json.dumps({"run": str(run.path), **summary, "seconds": seconds}))
+        print(json.dumps(result_of(run)))
     if execution.json or execution.quiet:
         return
     rows = [
@@ -143,12 +137,6 @@ MEANINGS = {
 def hints_draw_command(arguments: HintsDrawArguments) -> None:
     runs = in_order([Run.open(path) for path in arguments.runs])
     present(runs, arguments.out, arguments.json, quiet=False)
-
-
-def _complain(outcomes: Sequence[Outcome]) -> None:
-    for outcome in outcomes:
-        if outcome.state != "done":
-            errors_console().print(f"{outcome.config.label()}: {outcome.state}, {outcome.error}", style="red")
 
 
 def present(runs: Sequence[Run], folder: Path | None, as_json: bool, quiet: bool) -> None:

@@ -19,6 +19,15 @@ from internalize.experiments.execution import Execution
 from internalize.experiments.parity.config import ParityConfig
 from internalize.experiments.parity.drawing import draw_attention, draw_watch
 from internalize.experiments.parity.watch import QUANTITIES
+from internalize.experiments.side_by_side import (
+    Columns,
+    SideBySide,
+    exit_code,
+    finished,
+    report_side_by_side,
+    result_of,
+    train_side_by_side,
+)
 from internalize.experiments.training import train
 from internalize.runs.folder import Run
 from internalize.runs.table import Table
@@ -31,27 +40,42 @@ class ParityArguments:
 
     config: Annotated[ParityConfig, tyro.conf.arg(name="")] = field(default_factory=ParityConfig)
     execution: Annotated[Execution, tyro.conf.arg(name="")] = field(default_factory=Execution)
+    many: Annotated[SideBySide, tyro.conf.arg(name="")] = field(default_factory=SideBySide)
     draw: bool = False
     """Draw W after every phase, and the watch."""
     drawings: Path | None = None
-    """Folder of the drawings and of the watch as CSV; `drawings` in the run's folder if not given."""
+    """Folder of the drawings and of the watch as CSV (with --seeds of a folder for each run); `drawings` in the
+    run's folder if not given."""
 
 
-def parity_command(arguments: ParityArguments) -> None:
+def parity_command(arguments: ParityArguments) -> int | None:
     config, execution = arguments.config, arguments.execution
     wants = arguments.draw or arguments.drawings is not None
     good = not wants or execution.keep_stages == "all"
     require(good, "keep-stages", "must be all to draw W after every phase")
+    if arguments.many.seeds is not None:
+        title = f"{arguments.many.seeds} seeds"
+        outcomes = train_side_by_side(arguments.many.configs(config), execution, arguments.many.workers, title)
+        for run in finished(outcomes) if wants else ():
+            folder = None if arguments.drawings is None else arguments.drawings / run.path.name
+            _draw(run, folder, arguments)
+        report_side_by_side(outcomes, execution, COLUMNS, ("support_recovered", "exact", "internalized"))
+        return exit_code(outcomes)
     run = train(config, execution, observers_for(config, execution))
     if wants:
-        folder = arguments.drawings or run.path / "drawings"
-        draw_run(run, config.d, folder)
-        if not execution.quiet:
-            errors_console().print(f"drawn in {folder}", soft_wrap=True)
+        _draw(run, arguments.drawings, arguments)
     if execution.json:
-        print(json.dumps({"run": str(run.path), **run.summary(), "seconds": run.status()["seconds"]}))
+        print(json.dumps(result_of(run)))
     elif not execution.quiet:
         _print_tables(run, config)
+    return None
+
+
+def _draw(run: Run, folder: Path | None, arguments: ParityArguments) -> None:
+    folder = folder or run.path / "drawings"
+    draw_run(run, arguments.config.d, folder)
+    if not arguments.execution.quiet:
+        errors_console().print(f"drawn in {folder}", soft_wrap=True)
 
 
 def draw_run(run: Run, d: int, folder: Path) -> None:
@@ -132,3 +156,12 @@ def _result_rows(config: ParityConfig, summary: Mapping[str, Any]) -> list[list[
 
 def _yes(value: bool) -> str:
     return "yes" if value else "no"
+
+
+COLUMNS: Columns = {
+    "phases": lambda result: f"{result['phases']}{', stalled' if result['stalled'] else ''}",
+    "support found": lambda result: _yes(result["support_recovered"]),
+    "exact": lambda result: _yes(result["exact"]),
+    "internalized": lambda result: _yes(result["internalized"]),
+}
+"""What is said of each of several seeds."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 import tyro
@@ -12,13 +12,18 @@ from rich.console import Console
 
 from internalize.configs.folders import require_writable
 from internalize.display.curves import text_plot
-from internalize.display.fleet import fleet_view
-from internalize.display.terminal import duration, errors_console, percent, results_table
-from internalize.errors import require
+from internalize.display.terminal import duration, percent, results_table
 from internalize.experiments.commands import observers_for
 from internalize.experiments.execution import Execution
-from internalize.experiments.many import Outcome, execute_many
 from internalize.experiments.selfplay.config import SelfPlayConfig
+from internalize.experiments.side_by_side import (
+    Columns,
+    SideBySide,
+    exit_code,
+    report_side_by_side,
+    result_of,
+    train_side_by_side,
+)
 from internalize.experiments.training import threads, train
 from internalize.runs.folder import Run
 
@@ -29,22 +34,18 @@ class SelfPlayArguments:
 
     config: Annotated[SelfPlayConfig, tyro.conf.arg(name="")] = field(default_factory=SelfPlayConfig)
     execution: Annotated[Execution, tyro.conf.arg(name="")] = field(default_factory=Execution)
-    seeds: int | None = None
-    """Train this many seeds, from --seed up, side by side: one run a core, one thread a run."""
-    workers: int | None = None
-    """Runs at the same time, with --seeds; as many as there are cores if not given."""
-
-    def __post_init__(self) -> None:
-        for name, count in (("seeds", self.seeds), ("workers", self.workers)):
-            require(count is None or count >= 1, name, f"must be at least 1, got {count}")
+    many: Annotated[SideBySide, tyro.conf.arg(name="")] = field(default_factory=SideBySide)
 
 
 def selfplay_command(arguments: SelfPlayArguments) -> int | None:
     config, execution = arguments.config, arguments.execution
     require_writable(execution.out)
     config.check({})
-    if arguments.seeds is not None:
-        return _many_seeds(config, arguments.seeds, arguments.workers, execution)
+    if arguments.many.seeds is not None:
+        title = f"{arguments.many.seeds} seeds"
+        outcomes = train_side_by_side(arguments.many.configs(config), execution, arguments.many.workers, title)
+        report_side_by_side(outcomes, execution, COLUMNS, ("internalized",), _result)
+        return exit_code(outcomes)
     run = train(config, execution, observers_for(config, execution))
     if execution.json:
         print(json.dumps(_result(run)))
@@ -53,26 +54,13 @@ def selfplay_command(arguments: SelfPlayArguments) -> int | None:
     return None
 
 
-def _many_seeds(config: SelfPlayConfig, seeds: int, workers: int | None, execution: Execution) -> int:
-    configs = [replace(config, seed=config.seed + i) for i in range(seeds)]
-    view = None if execution.quiet else fleet_view(f"{seeds} seeds", config.headline)
-    outcomes = execute_many(configs, execution, workers, view)
-    _report_many(outcomes, execution)
-    return max(outcome.exit_code for outcome in outcomes)
-
-
 def _result(run: Run) -> dict[str, Any]:
     """The run's results, and what a move takes on this machine now."""
     from internalize.experiments.selfplay.speed import seconds_per_move
 
     with threads(1):
         taken = seconds_per_move(run)
-    return {
-        "run": str(run.path),
-        **run.summary(),
-        "seconds_per_move": taken,
-        "seconds": run.status()["seconds"],
-    }
+    return {**result_of(run), "seconds_per_move": taken}
 
 
 def _print(run: Run, config: SelfPlayConfig) -> None:
@@ -125,28 +113,15 @@ def _remarks(result: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _report_many(outcomes: list[Outcome], execution: Execution) -> None:
-    done = [o.run for o in outcomes if o.state == "done" and o.run is not None]
-    failed = [
-        {"run": o.config.label(), "state": o.state, "error": o.error} for o in outcomes if o.state != "done"
-    ]
-    if execution.json:
-        print(json.dumps({"runs": [_result(run) for run in done], "failed": failed}))
-        return
-    for failure in failed:
-        errors_console().print(f"{failure['run']}: {failure['state']}, {failure['error']}", style="red")
-    if execution.quiet or not done:
-        return
-    columns = ["seed", "raw", "search", "same move", "match score", "lines lost", "internalized"]
-    rows = []
-    for run in done:
-        s = run.summary()
-        lost = "–" if s["raw_loses"] is None else f"{s['raw_loses']:,} of {s['raw_lines']:,}"
-        shares = (s["raw_optimal_rate"], s["search_optimal_rate"], s["agreement"], s["match_score"])
-        seed = str(run.identity().config["seed"])
-        rows.append([seed, *map(percent, shares), lost, "yes" if s["internalized"] else "no"])
-    console = Console(highlight=False)
-    title = f"optimal moves of the raw network and of search, {len(done)} runs"
-    console.print(results_table(title, columns, rows))
-    for run in done:
-        console.print(str(run.path), soft_wrap=True)
+def _lost(result: Mapping[str, Any]) -> str:
+    return "–" if result["raw_loses"] is None else f"{result['raw_loses']:,}"
+
+
+COLUMNS: Columns = {
+    "raw": lambda result: percent(result["raw_optimal_rate"]),
+    "search": lambda result: percent(result["search_optimal_rate"]),
+    "match": lambda result: percent(result["match_score"]),
+    "lines lost": _lost,
+    "internalized": lambda result: "yes" if result["internalized"] else "no",
+}
+"""What is said of each of several seeds: both players' optimal moves and their match."""
