@@ -23,10 +23,8 @@ from internalize.experiments.resuming import refuse_changes
 from internalize.experiments.side_by_side import (
     Columns,
     SideBySide,
-    exit_code,
     report_side_by_side,
     result_of,
-    train_side_by_side,
 )
 from internalize.experiments.training import load_config, resume, run_folder, threads, train
 from internalize.runs.folder import Run
@@ -50,10 +48,8 @@ def train_command(arguments: TrainArguments) -> int | None:
     if arguments.many.seeds is None:
         report(train(config, execution, observers_for(config, execution)), execution)
         return None
-    title = f"{arguments.many.seeds} seeds"
-    outcomes = train_side_by_side(arguments.many.configs(config), execution, arguments.many.workers, title)
-    report_side_by_side(outcomes, execution, COLUMNS, ("succeeded", "ood_succeeded", "internalized"))
-    return exit_code(outcomes)
+    outcomes = arguments.many.train(config, execution)
+    return report_side_by_side(outcomes, execution, COLUMNS, ("succeeded", "ood_succeeded", "internalized"))
 
 
 @dataclass(frozen=True)

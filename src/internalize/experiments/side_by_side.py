@@ -41,6 +41,9 @@ class SideBySide:
         """One a seed; only the config itself if no number of seeds was given."""
         return [replace(config, seed=config.seed + i) for i in range(self.seeds or 1)]  # type: ignore[type-var]
 
+    def train(self, config: ExperimentConfig, execution: Execution) -> list[Outcome]:
+        return train_side_by_side(self.configs(config), execution, self.workers, f"{self.seeds} seeds")
+
 
 def train_side_by_side(
     configs: Sequence[ExperimentConfig], execution: Execution, workers: int | None, title: str
@@ -73,8 +76,8 @@ def report_side_by_side(
     columns: Columns,
     rates: Sequence[str],
     result: Callable[[Run], dict[str, Any]] = result_of,
-) -> None:
-    """A row a run and the rates of some yes-or-no results; or all as one JSON object.
+) -> int:
+    """A row a run and the rates of some yes-or-no results; or all as one JSON object. Returns the exit code.
 
     result: what is known of a finished run.
     """
@@ -95,6 +98,7 @@ def report_side_by_side(
         for name, rate in found.items():
             console.print(f"{name.replace('_', ' ')}: {rate.successes} of {rate.trials}, {rate}")
         console.print(f"in {execution.out}; other commands find a run by its hash", soft_wrap=True)
+    return exit_code(outcomes)
 
 
 def _names(run: Run) -> tuple[str, str]:

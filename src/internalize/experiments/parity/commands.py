@@ -22,11 +22,9 @@ from internalize.experiments.parity.watch import QUANTITIES
 from internalize.experiments.side_by_side import (
     Columns,
     SideBySide,
-    exit_code,
     finished,
     report_side_by_side,
     result_of,
-    train_side_by_side,
 )
 from internalize.experiments.training import train
 from internalize.runs.folder import Run
@@ -54,13 +52,11 @@ def parity_command(arguments: ParityArguments) -> int | None:
     good = not wants or execution.keep_stages == "all"
     require(good, "keep-stages", "must be all to draw W after every phase")
     if arguments.many.seeds is not None:
-        title = f"{arguments.many.seeds} seeds"
-        outcomes = train_side_by_side(arguments.many.configs(config), execution, arguments.many.workers, title)
+        outcomes = arguments.many.train(config, execution)
         for run in finished(outcomes) if wants else ():
             folder = None if arguments.drawings is None else arguments.drawings / run.path.name
             _draw(run, folder, arguments)
-        report_side_by_side(outcomes, execution, COLUMNS, ("support_recovered", "exact", "internalized"))
-        return exit_code(outcomes)
+        return report_side_by_side(outcomes, execution, COLUMNS, ("support_recovered", "exact", "internalized"))
     run = train(config, execution, observers_for(config, execution))
     if wants:
         _draw(run, arguments.drawings, arguments)

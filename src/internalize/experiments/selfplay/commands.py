@@ -19,10 +19,8 @@ from internalize.experiments.selfplay.config import SelfPlayConfig
 from internalize.experiments.side_by_side import (
     Columns,
     SideBySide,
-    exit_code,
     report_side_by_side,
     result_of,
-    train_side_by_side,
 )
 from internalize.experiments.training import threads, train
 from internalize.runs.folder import Run
@@ -42,10 +40,8 @@ def selfplay_command(arguments: SelfPlayArguments) -> int | None:
     require_writable(execution.out)
     config.check({})
     if arguments.many.seeds is not None:
-        title = f"{arguments.many.seeds} seeds"
-        outcomes = train_side_by_side(arguments.many.configs(config), execution, arguments.many.workers, title)
-        report_side_by_side(outcomes, execution, COLUMNS, ("internalized",), _result)
-        return exit_code(outcomes)
+        outcomes = arguments.many.train(config, execution)
+        return report_side_by_side(outcomes, execution, COLUMNS, ("internalized",), _result)
     run = train(config, execution, observers_for(config, execution))
     if execution.json:
         print(json.dumps(_result(run)))
