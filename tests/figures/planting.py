@@ -83,8 +83,8 @@ def _parity(row: Row) -> Row:
 AS_CLAIMED: dict[str, Callable[[Row], Row]] = {
     "ood-degradation": lambda row: {
         **chain(row, 0.7),
-        "ood_trend": -0.8 + 0.01 * row["seed"],
-        "ood_change": -0.2,
+        "ood_gap_trend": -0.8 + 0.01 * row["seed"],
+        "ood_gap_change": -0.2,
     },
     "methods": _methods,
     "orders": _orders,

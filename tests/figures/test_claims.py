@@ -45,10 +45,11 @@ def test_more_often() -> None:
     assert verdict(test, counts(5, 0), others=4) == "not confirmed"
     assert verdict(test, counts(0, 9)) == "contradicted"
     assert verdict(test, counts(3, 0, n=3)) == "underpowered"
+    assert verdict(test, counts(4, 0, n=4), others=1) == "underpowered"
     assert verdict(test, counts(15, 0)[:20]) == "confirmed"
     assert verdict(test, []) == "underpowered"
     assert test.detects(counts(0, 0), strictest_level([Claim("", "", test)])) == "5 of 15 against 0 of 15"
-    assert test.detects(counts(0, 0, n=3), 0.025) == "nothing: too few runs"
+    assert test.detects(counts(0, 0, n=3), 0.025) == "nothing by itself: too few runs"
 
 
 def test_the_strictest_level_is_what_holm_asks_of_the_first() -> None:

@@ -94,7 +94,6 @@ def test_construction_size_is_judged_without_runs() -> None:
         "within-the-bound": "confirmed",
         "smaller-than-general": "confirmed",
         "c10-c12-below-c11": "confirmed",
-        "explains-c13": "contradicted",
     }
 
 

@@ -65,4 +65,4 @@ def percents(rate: float) -> str:
     return f"{100 * rate:.0f} %"
 
 
-UNDETECTABLE = "nothing: too few runs"
+UNDETECTABLE = "nothing by itself: too few runs"

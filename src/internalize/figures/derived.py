@@ -15,7 +15,7 @@ ABOVE_CHANCE = 0.1
 
 
 def chain_columns(row: FigureRow, cases: Sequence[FigureRow]) -> dict[str, Any]:
-    """order and its kind, MLP width, chance; of finished runs: near chance or success, or in the middle."""
+    """order and its kind, MLP width, chance; of finished runs: failure OOD, accuracy in the middle."""
     columns: dict[str, Any] = {"mlp_width": row["model.mlp"] or 4 * row["model.width"]}
     counter = re.fullmatch(r"C(\d+)", row["task"])
     columns["order"] = int(counter[1]) if counter else None
@@ -23,6 +23,7 @@ def chain_columns(row: FigureRow, cases: Sequence[FigureRow]) -> dict[str, Any]:
     if "id_accuracy" not in row:
         return columns
     columns["chance"] = _chance(row["task"])
+    columns["ood_failed"] = not row["ood_succeeded"]
     columns["in_the_middle"] = columns["chance"] + ABOVE_CHANCE < row["id_accuracy"] <= SUCCESS
     if "chain_id_accuracy" in row:
         columns["chain_succeeded"] = row["chain_id_accuracy"] > SUCCESS

@@ -66,7 +66,7 @@ def grid(
 
 TIERS: Tiers = {
     "smoke": [grid(SMOKE, ["C2"], SMOKE_SHAPES, 2, SMOKE_SEEDS)],
-    "laptop": [grid(replace(ADAPTIVE, horizon=6), ["C5"], LAPTOP_SHAPES, 2, range(5))],
+    "laptop": [grid(replace(ADAPTIVE, horizon=6), ["C5"], LAPTOP_SHAPES, 2, range(10, 22))],
     "paper": [grid(PAPER, ["C7", "C11", "C13"], PAPER_SHAPES, 4, PAPER_SEEDS)],
 }
 
@@ -74,17 +74,17 @@ CLAIMS = [
     Claim(
         "deeper-is-worse",
         "At equal parameters, increasing depth is less beneficial for internalization than increasing width.",
-        WithField(group("all shapes"), "model.depth", "succeeded", "falls", ("task", "scale")),
+        WithField(group("all shapes"), "model.depth", "internalized", "falls", ("task", "scale")),
     ),
     Claim(
         "wide-above-deep",
         "The shallow, wide shapes internalize more often than the deepest.",
-        MoreOften(group("shallowest", place="shallowest"), group("deepest", place="deepest"), "succeeded"),
+        MoreOften(group("shallowest", place="shallowest"), group("deepest", place="deepest"), "internalized"),
     ),
     Claim(
         "deepest-not-suited",
         "The deepest models do not appear well suited for internalization.",
-        RateBelow(group("deepest", place="deepest"), "succeeded", 1 / 3),
+        RateBelow(group("deepest", place="deepest"), "internalized", 1 / 3),
     ),
 ]
 
@@ -115,7 +115,7 @@ def draw(material: Material) -> Drawing:
             points = []
             for depth in sorted({row["model.depth"] for row in of_scale}, reverse=True):
                 rows = group("", model__depth=depth).of(of_scale)
-                points.append((rows[0]["size"], rate(rows, "succeeded")))
+                points.append((rows[0]["size"], rate(rows, "internalized")))
                 axis.annotate(
                     str(depth),
                     (points[-1][0], points[-1][1].value),
@@ -141,9 +141,9 @@ FIGURE = Figure(
     tiers=TIERS,
     draw=draw,
     caption=(
-        "Share of runs of the left curriculum with more than 95 % final-state accuracy. Along a line the "
-        "number of parameters is about the same: to the right the model is wider and shallower; "
-        "the number at a point is the depth (Wilson intervals, 95 %)."
+        "Share of runs of the left curriculum that answer at once with more than 95 % final-state accuracy. "
+        "Along a line the number of parameters is about the same: to the right the model is wider and "
+        "shallower; the number at a point is the depth (Wilson intervals, 95 %)."
     ),
     claims=CLAIMS,
     notes=["The paper swaps the labels 5M and 12M; here they are by count."],

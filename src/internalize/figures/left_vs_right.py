@@ -37,6 +37,7 @@ TIERS: Tiers = {
 }
 
 LEFT, INDUCTIVE, RIGHT = (group(name, method=name, model__positions="absolute") for name in METHODS)
+LEFT_OF_THE_PAPER = group("left", method="left", model__positions="absolute", task=("C3", "C5", "C7"))
 ROTARY = group("right, rotary", method="right", model__positions="rotary")
 NO_POSITIONS = group("right, no positions", method="right", model__positions="none")
 
@@ -54,7 +55,8 @@ CLAIMS = [
     Claim(
         "left-a-third",
         "The left curriculum succeeds approximately one third of the time.",
-        RateBetween(LEFT, "succeeded", 1 / 3 - 0.2, 1 / 3 + 0.2),
+        # said of these tasks; on others it is not judged
+        RateBetween(LEFT_OF_THE_PAPER, "succeeded", 1 / 3 - 0.2, 1 / 3 + 0.2),
     ),
     Claim("right-never", "The right curriculum failed in every case.", RateBelow(RIGHT, "succeeded", 1 / 3)),
     Claim(

@@ -12,11 +12,11 @@ from internalize.figures.claims import Claim
 from internalize.figures.comparison_tests import MoreOften, OftenWithout
 from internalize.figures.figure import Figure, Material
 from internalize.figures.grids import Grid, Tiers
-from internalize.figures.rate_tests import RateAbove
+from internalize.figures.rate_tests import EXISTS, RateAbove
 from internalize.figures.rows import group, rate
 from internalize.figures.settings import (
     ADAPTIVE,
-    LAPTOP_SEEDS,
+    AMENDED_SEEDS,
     PAPER,
     PAPER_SEEDS,
     SMOKE,
@@ -32,7 +32,7 @@ EQUAL_SAMPLES = replace(ADAPTIVE, iterations=10_000, schedule=ScheduleConfig())
 """Fixed stages: one that stops when it has learned would have seen less."""
 TIERS: Tiers = {
     "smoke": [Grid(SMOKE, {"task": ["C2"], "method": METHODS}, seeds=SMOKE_SEEDS)],
-    "laptop": [Grid(EQUAL_SAMPLES, {"method": METHODS}, adaptive_tasks("C5"), seeds=LAPTOP_SEEDS)],
+    "laptop": [Grid(EQUAL_SAMPLES, {"method": METHODS}, adaptive_tasks("C5"), seeds=AMENDED_SEEDS)],
     "paper": [Grid(PAPER, {"task": ["C3", "C5", "C7"], "method": METHODS}, seeds=PAPER_SEEDS)],
 }
 
@@ -42,7 +42,7 @@ CLAIMS = [
     Claim(
         "one-model-learns-both",
         "A single model trained on the mixture can both answer directly and generate the full chain.",
-        RateAbove(MIXTURE, "both_succeeded", 1 / 3),
+        RateAbove(MIXTURE, "both_succeeded", EXISTS),
     ),
     Claim(
         "chain-keeps-ood",

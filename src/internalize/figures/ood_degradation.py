@@ -12,7 +12,7 @@ from internalize.figures.comparison_tests import MeanBelowZero
 from internalize.figures.figure import Figure, Material
 from internalize.figures.grids import Grid, Tiers
 from internalize.figures.rows import FigureRow, group
-from internalize.figures.settings import ADAPTIVE, LAPTOP_SEEDS, PAPER, SMOKE, SMOKE_SEEDS, adaptive_tasks
+from internalize.figures.settings import ADAPTIVE, AMENDED_SEEDS, PAPER, SMOKE, SMOKE_SEEDS, adaptive_tasks
 from internalize.runs.folder import Run
 from internalize.statistics.trends import correlation
 
@@ -24,39 +24,41 @@ FEWEST_STAGES = 3
 
 TIERS: Tiers = {
     "smoke": [Grid(SMOKE, {"task": ["C2", "C3"]}, seeds=SMOKE_SEEDS)],
-    "laptop": [Grid(ADAPTIVE, zipped=adaptive_tasks("C3", "C5"), seeds=LAPTOP_SEEDS)],
+    "laptop": [Grid(ADAPTIVE, zipped=adaptive_tasks("C3", "C5"), seeds=AMENDED_SEEDS)],
     "paper": [Grid(PAPER, {"task": ["C3", "C4"]}, seeds=range(15))],
 }
 
 CLAIMS = [
     Claim(
         "ood-falls-with-stages",
-        "As the transformer internalizes more tokens of the chain, its OOD accuracy falls.",
-        MeanBelowZero(group("runs"), "ood_trend"),
+        "As the transformer internalizes more of the chain, its OOD accuracy falls away from its ID accuracy.",
+        MeanBelowZero(group("runs"), "ood_gap_trend"),
     ),
     Claim(
         "ood-lower-at-the-end",
-        "OOD accuracy is lower when all is internalized than it was with the whole chain.",
-        MeanBelowZero(group("runs"), "ood_change"),
+        "Once all is internalized, OOD accuracy is further below ID accuracy than with the whole chain.",
+        MeanBelowZero(group("runs that internalize all"), "ood_gap_change"),
     ),
 ]
 
 
 def ood_columns(row: FigureRow, run: Run) -> dict[str, Any]:
-    """Over the stage ends at which ID accuracy is still a success, so that only OOD can have suffered:
+    """How the gap, OOD minus ID accuracy, goes over the stage ends at which ID accuracy is still a success.
 
-    ood_trend: Spearman's correlation of OOD accuracy with the stage; ood_change: the last against the first.
+    The gap and not OOD accuracy alone, which from its beginning at 100 % can only fall, as ID accuracy does.
+    ood_gap_trend: Spearman's correlation of the gap with the stage.
+    ood_gap_change: from the whole chain to no chain, if both ends were a success in distribution; else None.
     """
     ends: dict[int, dict[str, Any]] = {}
     for evaluation in run.metrics("evaluation"):
         ends[evaluation["stage"]] = evaluation  # the stage's last row stays
     kept = [end for end in ends.values() if end["id_accuracy"] > SUCCESS]
-    if len(kept) < FEWEST_STAGES:
-        return {"ood_trend": None, "ood_change": None, "stages_kept": len(kept)}
-    stages, accuracies = [end["stage"] for end in kept], [end["ood_accuracy"] for end in kept]
+    gaps = {end["stage"]: end["ood_accuracy"] - end["id_accuracy"] for end in kept}
+    enough = len(gaps) >= FEWEST_STAGES
+    last = row["stages"]
     return {
-        "ood_trend": correlation(stages, accuracies),
-        "ood_change": accuracies[-1] - accuracies[0],
+        "ood_gap_trend": correlation(list(gaps), list(gaps.values())) if enough else None,
+        "ood_gap_change": gaps[last] - gaps[1] if enough and {1, last} <= set(gaps) else None,
         "stages_kept": len(kept),
     }
 

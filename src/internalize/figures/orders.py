@@ -43,27 +43,27 @@ CLAIMS = [
     Claim(
         "composites-above-primes",
         "Prime orders are harder to internalize than composites with several prime factors.",
-        MoreOften(OTHERS, PRIMES, "succeeded"),
+        MoreOften(OTHERS, PRIMES, "internalized"),
     ),
     Claim(
         "prime-powers-above-primes",
         "Prime orders are harder to internalize than prime powers such as 16.",
-        MoreOften(POWERS, PRIMES, "succeeded"),
+        MoreOften(POWERS, PRIMES, "internalized"),
     ),
     Claim(
         "composites-above-prime-powers",
         "Orders with small prime-power factors are the easiest, as the theorem's width suggests.",
-        MoreOften(OTHERS, POWERS, "succeeded"),
+        MoreOften(OTHERS, POWERS, "internalized"),
     ),
     Claim(
         "width-helps",
         "Increasing the MLP width improves the odds of successful internalization.",
-        MoreOften(WIDE, NARROW, "succeeded"),
+        MoreOften(WIDE, NARROW, "internalized"),
     ),
     Claim(
         "width-helps-primes-less",
         "Width helps to a lesser extent where the order is prime.",
-        GainsMore(COMPOSITES, PRIMES, "succeeded", "order", after=WIDE, before=NARROW),
+        GainsMore(COMPOSITES, PRIMES, "internalized", "order", after=WIDE, before=NARROW),
     ),
 ]
 
@@ -82,7 +82,7 @@ def draw(material: Material) -> Drawing:
     figure, axis = new_figure(width=max(6.0, 0.75 * len(orders) + 1.5), height=4.2)
     series = {
         f"MLP {width}": [
-            rate(group("", order=n, mlp_width=width).of(material.rows), "succeeded") for n in orders
+            rate(group("", order=n, mlp_width=width).of(material.rows), "internalized") for n in orders
         ]
         for width in widths
     }
@@ -102,9 +102,9 @@ FIGURE = Figure(
     tiers=TIERS,
     draw=draw,
     caption=(
-        "Share of runs of the left curriculum with more than 95 % final-state accuracy on the counters C_n. "
-        "Prime orders are shaded, prime powers marked; the hatched bars have the wider MLP (Wilson intervals, "
-        "95 %)."
+        "Share of runs of the left curriculum that answer at once with more than 95 % final-state accuracy, on "
+        "the counters C_n. Prime orders are shaded, prime powers marked; the hatched bars have the wider MLP "
+        "(Wilson intervals, 95 %)."
     ),
     claims=CLAIMS,
     notes=[

@@ -11,6 +11,9 @@ from internalize.figures.rows import FigureRow, Group, counted, in_words, rate
 from internalize.statistics import Rate, binomial, clopper_pearson
 from internalize.statistics.groups import Alternative
 
+EXISTS = 1 / 20
+"""The bar where the paper says that something can happen: more often than a test errs."""
+
 
 def _interval_data(found: Rate) -> dict[str, Any]:
     exact = clopper_pearson(found.successes, found.trials)

@@ -54,6 +54,9 @@ def counted(of: Rate) -> str:
 WORDS = {
     "succeeded": "success ID",
     "ood_succeeded": "success OOD",
+    "ood_failed": "failure OOD",
+    "ood_gap_trend": "trend of OOD minus ID accuracy",
+    "ood_gap_change": "change of OOD minus ID accuracy",
     "both_succeeded": "success in both ways",
     "chain_succeeded": "success ID with the chain",
     "chain_ood_succeeded": "success OOD with the chain",

@@ -23,6 +23,8 @@ class WithField:
     outcome: str
     direction: Literal["rises", "falls"] = "rises"
     strata: tuple[str, ...] = ()
+    number: bool = False
+    """Whether the outcome is a number: then the plan speaks of runs that are all above others, not of rates."""
 
     @property
     def method(self) -> str:
@@ -79,11 +81,14 @@ class WithField:
         return max(best, 1 / (RESAMPLES + 1)) if len(values) > 1 else 1.0
 
     def detects(self, planned: Sequence[FigureRow], level: float) -> str:
-        """The least rate at the far end, growing evenly from 0, that the test sees."""
+        """The least rate at the far end, growing evenly from 0, that the test sees; for numbers, an order."""
         members = self.group.planned(planned)
         values = sorted({row[self.field] for row in members})
         if self.direction == "falls":
             values.reverse()
+        if self.number:
+            seen = self._least(members) <= level
+            return f"every run at {values[-1]} above every run at {values[0]}" if seen else UNDETECTABLE
         for percent in range(5, 101, 5) if len(values) > 1 else ():
             made = [planted for value in values for planted in self._plant(members, values, value, percent)]
             if self._evidence(made).claimed <= level:

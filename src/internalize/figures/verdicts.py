@@ -44,12 +44,11 @@ def judge(claims: Sequence[Claim], rows: Sequence[FigureRow], alpha: float = ALP
     found = [claim.test.evidence(rows) for claim in claims]
     claimed = [two_sided(evidence.claimed) for evidence in found]
     adjusted, opposite = holm(claimed), holm([two_sided(evidence.opposite) for evidence in found])
-    verdicts = []
-    for i, (claim, evidence) in enumerate(zip(claims, found, strict=True)):
-        at_best = holm([*claimed[:i], two_sided(evidence.least), *claimed[i + 1 :]])[i]
-        word = _word(adjusted[i], opposite[i], at_best, alpha)
-        verdicts.append(Verdict(claim, word, evidence, adjusted[i], opposite[i]))
-    return verdicts
+    at_best = holm([two_sided(evidence.least) for evidence in found])
+    return [
+        Verdict(claim, _word(adjusted[i], opposite[i], at_best[i], alpha), evidence, adjusted[i], opposite[i])
+        for i, (claim, evidence) in enumerate(zip(claims, found, strict=True))
+    ]
 
 
 def two_sided(p: float) -> float:
