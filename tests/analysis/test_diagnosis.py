@@ -52,6 +52,7 @@ def planted(
         done=16_000, schedule=ScheduleConfig(), model=ModelConfig(depth=2, width=64, heads=8), lr=3e-4,
         log_every=50, total_stages=curriculum.stages, stages=stages, chance=1 / 3,
         final=Rate(round(accuracies[-1] * 10_000), 10_000), ood=Rate(9_900, 10_000), response_length=length,
+        internalized=length < 2.05 and accuracies[-1] > 0.95,
     )  # fmt: skip
     return replace(evidence, **more)  # type: ignore[arg-type]
 

@@ -115,7 +115,7 @@ def test_differences_are_read_off_the_cases() -> None:
     assert "curricula: left (paper: inductive)" in told
     assert "width d: 8 (paper: 64, 128)" in told
     assert "MLP width: 32 (paper: 256, 512)" in told
-    assert "seeds: 1 (paper: 30)" in told
+    assert "seeds: 1 (paper tier: 30)" in told
     assert figure.differences("paper") == []
     shapes = shapes_of(figure.tiers["paper"])
     assert differences(shapes, shapes) == []
@@ -154,13 +154,28 @@ def test_the_documentation_names_every_figure() -> None:
 def test_unknown_figures_are_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main(["figure", "hedas"]) == 2
     assert "did you mean 'heads'?" in capsys.readouterr().err
+    assert main(["figure", "internalize.figures.heads:CLAIMS"]) == 2
+    assert "but a list" in capsys.readouterr().err
     assert main(["report", "--results", str(tmp_path)]) == 2
     assert "no figure in" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ['{"figure": "heads"', '{"figure": "heads"}', "[]"])
+def test_a_verdict_that_is_not_whole_is_refused(
+    text: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "heads").mkdir()
+    (tmp_path / "heads" / "verdict.json").write_text(text)
+    assert main(["report", "--results", str(tmp_path)]) == 2
+    assert "results: " in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["heads"]
 
 
 def test_the_list_of_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["figures", "--out", str(tmp_path), "--results", str(tmp_path), "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)["figures"]
     assert [entry["figure"] for entry in listed] == list(NAMES)
-    assert all(entry["laptop"]["done"] == 0 for entry in listed)
-    assert all(entry["paper"]["seconds"] > 0 for entry in listed if entry["paper"]["planned"])
+    assert all(entry["runs"]["laptop"]["done"] == 0 for entry in listed)
+    runs = [entry["runs"]["paper"] for entry in listed]
+    assert all(of_paper["seconds"] > 0 for of_paper in runs if of_paper["planned"])
+    assert listed[0]["paper"] == "Figure 1, right"

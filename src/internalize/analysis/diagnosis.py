@@ -12,8 +12,7 @@ from internalize.analysis.evidence import Evidence, StageEvidence
 from internalize.analysis.suggestions import Suggestion, Symptoms, suggest
 from internalize.analysis.trend import trend
 from internalize.display.terminal import percent
-from internalize.experiments.chain.evaluation import SUCCESS
-from internalize.statistics import Rate
+from internalize.statistics import SUCCESS, Rate
 
 Verdict = Literal[
     "internalized",
@@ -105,17 +104,13 @@ def _verdict(evidence: Evidence, broken: StageEvidence | None) -> Verdict:
         direct: Verdict = "internalized" if _passes(evidence.final) else "direct answer not learned"
         return direct if _passes(evidence.chain) else "chain not learned"
     if broken is None:
-        done: Verdict = "internalized" if _is_direct(evidence) and _passes(evidence.final) else "succeeded"
+        done: Verdict = "internalized" if evidence.internalized else "succeeded"
         return "unfinished" if evidence.final is None else done
     if evidence.total_stages == 1 and broken.shown == (evidence.horizon,):
         return "direct answer not learned"
     if evidence.state != "done" and not broken.ended:
         return "unfinished"  # the stage is still being trained
     return "chain not learned" if broken.stage == 1 else "broke"
-
-
-def _is_direct(evidence: Evidence) -> bool:
-    return evidence.response_length is not None and evidence.response_length < 2.05
 
 
 def _findings(evidence: Evidence, verdict: Verdict, broken: StageEvidence | None) -> list[str]:

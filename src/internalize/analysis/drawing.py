@@ -9,8 +9,7 @@ from internalize.analysis.evidence import Evidence
 from internalize.analysis.matrix import Matrix
 from internalize.analysis.profile import Point, Profile
 from internalize.display.plots import LINES, MARKERS, PALETTE, new_figure
-from internalize.experiments.chain.evaluation import SUCCESS
-from internalize.statistics import Rate
+from internalize.statistics import SUCCESS, Rate
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

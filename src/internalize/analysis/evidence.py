@@ -61,6 +61,8 @@ class Evidence:
     """Final-state accuracy, ID; for mixtures of the direct answer."""
     ood: Rate | None = None
     response_length: float | None = None
+    internalized: bool = False
+    """Whether the run's own results say so."""
     chain: Rate | None = None
     """For mixtures: final-state accuracy of the full chain."""
     chain_ood: Rate | None = None
@@ -108,6 +110,7 @@ def gather(chain: OpenChain, samples: int = 1_000, seed: int = 0) -> Evidence:
         final=_rate(summary.get("id_accuracy"), final_samples),
         ood=_rate(summary.get("ood_accuracy"), final_samples),
         response_length=summary.get("response_length"),
+        internalized=bool(summary.get("internalized")),
         chain=_rate(summary.get("chain_id_accuracy"), final_samples),
         chain_ood=_rate(summary.get("chain_ood_accuracy"), final_samples),
         position_losses=_position_losses(chain, samples, seed),

@@ -23,11 +23,10 @@ from torch import Tensor
 from internalize.analysis.opening import Examples, OpenChain
 from internalize.curricula import Curriculum, Shown
 from internalize.curricula.curriculum import describe
-from internalize.experiments.chain.evaluation import SUCCESS
 from internalize.measure.transformer import TransformerPredictor
 from internalize.models.gpt2 import GPT2, LayerCache
 from internalize.sequences import Renderer
-from internalize.statistics import Rate
+from internalize.statistics import SUCCESS, Rate
 
 Reading = Literal["forced", "teacher"]
 CHUNK = 250

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from internalize.analysis.evidence import Evidence, StageEvidence
 from internalize.analysis.trend import Trend
-from internalize.experiments.chain.evaluation import SUCCESS
+from internalize.constructions.sizes import kind_of_order
+from internalize.statistics import SUCCESS
 
 NEAR_CHANCE = 0.7
 """A position whose loss is above this share of ln |Q| has learned next to nothing."""
@@ -145,10 +146,6 @@ def _more_model(evidence: Evidence, symptoms: Symptoms) -> Iterator[Suggestion]:
             f"more heads: --model.heads {model.width // 2} (now {model.heads}, of size {model.head_size})",
             because,
         )
-    if is_prime(evidence.states) and evidence.states > 2:
+    if evidence.states > 2 and kind_of_order(evidence.states) == "prime":
         because += f", and {evidence.states} states is a prime order, which needs the most width"
     yield Suggestion(f"more width: --model.width {2 * model.width} (now {model.width})", because)
-
-
-def is_prime(n: int) -> bool:
-    return n > 1 and all(n % d for d in range(2, int(n**0.5) + 1))

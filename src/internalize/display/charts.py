@@ -7,13 +7,11 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from internalize.display.plots import HATCHES, INK, LINES, MARKERS, PALETTE
-from internalize.statistics import Rate
+from internalize.statistics import SUCCESS, Rate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-SUCCESS = 0.95
-"""The paper's bar of accuracy, drawn where accuracies are."""
 QUIET = "#888888"
 
 

@@ -29,7 +29,8 @@ def find_figure(name: str) -> Figure:
     """One of the paper's, or a user's own: `module:attribute` or `file.py:attribute`."""
     if is_object_name(name):
         made, _ = load_object(name, "figure", {})
-        require(isinstance(made, Figure), "figure", f"{name} is no internalize.figures.Figure but {made!r}")
+        kind = type(made).__name__
+        require(isinstance(made, Figure), "figure", f"{name} is no internalize.figures.Figure but a {kind}")
         own: Figure = made
         return own
     known = name.replace("_", "-")

@@ -65,4 +65,6 @@ def percents(rate: float) -> str:
     return f"{100 * rate:.0f} %"
 
 
+COUNTED = "counted, nothing is random"
+"""How the method of a claim ends that needs no test."""
 UNDETECTABLE = "nothing by itself: too few runs"

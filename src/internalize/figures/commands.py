@@ -21,7 +21,8 @@ from internalize.figures.estimates import status
 from internalize.figures.figure import Figure
 from internalize.figures.grids import TIERS, Tier
 from internalize.figures.making import VERDICT, Made, plan, read, results_folder, train_missing, write
-from internalize.runs.atomic import read_json
+from internalize.figures.verdicts import told_p
+from internalize.runs.atomic import read_json, write_atomically
 from internalize.sweeps import Sweep, SweepOutcome
 from internalize.sweeps.options import BackendName, RayOptions
 
@@ -42,14 +43,16 @@ class FiguresArguments:
 
 
 def figures_command(arguments: FiguresArguments) -> None:
+    for field_name, folder in (("out", arguments.out), ("results", arguments.results)):
+        require(folder.is_dir() or not folder.exists(), field_name, f"{folder} is not a folder")
     entries = [_entry(find_figure(name), arguments) for name in NAMES]
     if arguments.json:
         print(json.dumps({"figures": entries}))
         return
-    rows = [
-        [entry["figure"], entry["shows"], *(_progress(entry[tier]) for tier in TIERS[1:]), entry["verdicts"]]
-        for entry in entries
-    ]
+    rows = []
+    for entry in entries:
+        progress = (_progress(entry["runs"][tier]) for tier in TIERS[1:])
+        rows.append([entry["figure"], entry["shows"], *progress, entry["verdicts"]])
     columns = ["figure", "shows", "laptop", "paper", "claims"]
     Console(highlight=False).print(_wide_table(columns, rows))
     Console(highlight=False).print(
@@ -58,10 +61,13 @@ def figures_command(arguments: FiguresArguments) -> None:
 
 
 def _entry(figure: Figure, arguments: FiguresArguments) -> dict[str, Any]:
-    entry: dict[str, Any] = {"figure": figure.name, "paper": figure.paper, "shows": figure.shows}
-    for tier in TIERS:
-        found = status(figure, tier, arguments.out)
-        entry[tier] = {"planned": found.planned, "done": found.done, "seconds": found.seconds}
+    found = {tier: status(figure, tier, arguments.out) for tier in TIERS}
+    entry: dict[str, Any] = {
+        "figure": figure.name,
+        "paper": figure.paper,
+        "shows": figure.shows,
+        "runs": {tier: vars(state) for tier, state in found.items()},
+    }
     entry["verdicts"] = _verdicts_told(results_folder(arguments.results, figure, "laptop"))
     return entry
 
@@ -99,7 +105,7 @@ class FigureArguments:
     name: Annotated[str, tyro.conf.Positional]
     """Which: see `internalize figures`."""
     tier: Tier = "laptop"
-    """smoke: seconds, nothing is judged; laptop: an hour or two; paper: the paper's own sizes."""
+    """smoke: seconds, nothing is judged; laptop: minutes to an hour; paper: the paper's own sizes."""
     out: Path = Path("runs")
     """Folder of the runs, shared by all figures."""
     results: Path = Path("results")
@@ -127,7 +133,7 @@ def figure_command(arguments: FigureArguments) -> int:
     if arguments.plan:
         _print_plan(figure, arguments)
         return 0
-    folder = require_writable(results_folder(arguments.results, figure, arguments.tier))
+    folder = require_writable(results_folder(arguments.results, figure, arguments.tier), "results")
     ended = None if arguments.no_train else _train(figure, arguments)
     if ended is not None and ended.interrupted:
         told = f"{len(ended.interrupted)} of {len(ended.outcomes)} runs are left; the same command goes on"
@@ -205,7 +211,7 @@ def _print_made(made: Made, written: list[Path]) -> None:
             console.print(f"  and {len(made.missing) - MOST_MISSING} more")
     if made.verdicts:
         rows = [
-            [verdict.claim.name, verdict.word, f"{verdict.p:.2g}", verdict.evidence.numbers]
+            [verdict.claim.name, verdict.word, told_p(verdict.to_json()), verdict.evidence.numbers]
             for verdict in made.verdicts
         ]
         console.print(
@@ -240,13 +246,15 @@ def report_command(arguments: ReportArguments) -> None:
     require(
         bool(records), "results", f"no figure in {arguments.results}: make one with internalize figure NAME"
     )
+    require(not (arguments.markdown and arguments.json), "markdown", "is for people: not with --json")
     if arguments.markdown:
         print(claims_table(records))
         return
     path = arguments.page or arguments.results / "report.html"
-    require_writable(path.parent)
+    require_writable(path.parent, "page")
+    require(not path.is_dir(), "page", f"{path} is a folder: name a file")
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(report_page(records), encoding="utf-8")
+    write_atomically(path, report_page(records).encode())
     if arguments.json:
         print(json.dumps({"page": str(path), "figures": [record["figure"] for record, _ in records]}))
     else:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from internalize.constructions.sizes import kind_of_order
-from internalize.experiments.chain.evaluation import SUCCESS
 from internalize.figures.rows import FigureRow
+from internalize.statistics import SUCCESS
 
 ABOVE_CHANCE = 0.1
 """A run within this of chance has learned nothing to speak of."""

@@ -47,7 +47,7 @@ def differences(ours: Shapes, paper: Shapes) -> list[str]:
             lines.append(f"{word}: {_told(mine)} (paper: {_told(theirs)})")
     counts = [sorted({len(seeds) for seeds in shapes.values()}) for shapes in (ours, paper)]
     if counts[0] != counts[1]:
-        lines.append(f"seeds: {_told(counts[0])} (paper: {_told(counts[1])})")
+        lines.append(f"seeds: {_told(counts[0])} (paper tier: {_told(counts[1])})")
     return lines
 
 

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from internalize.figures.verdicts import told_p
+
 HEADING = "| figure | claim | here | p | verdict |\n|---|---|---|---|---|"
 
 
@@ -15,11 +17,7 @@ def claims_table(records: Sequence[tuple[dict[str, Any], Path]]) -> str:
     for record, _ in records:
         name = f"`{record['figure']}` ({record['paper']})"
         for claim in record["claims"]:
-            cells = [name, claim["sentence"], claim["numbers"], _p(claim["p"]), f"**{claim['verdict']}**"]
+            cells = [name, claim["sentence"], claim["numbers"], told_p(claim), f"**{claim['verdict']}**"]
             lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
             name = ""
     return "\n".join(lines)
-
-
-def _p(value: float) -> str:
-    return "< 0.001" if 0 < value < 0.001 else f"{value:.2g}"

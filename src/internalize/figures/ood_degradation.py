@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from internalize.display.charts import accuracy_over_training
 from internalize.display.plots import new_figure
-from internalize.experiments.chain.evaluation import SUCCESS
 from internalize.figures.claims import Claim
 from internalize.figures.comparison_tests import MeanBelowZero
 from internalize.figures.figure import Figure, Material
@@ -14,6 +13,7 @@ from internalize.figures.grids import Grid, Tiers
 from internalize.figures.rows import FigureRow, group
 from internalize.figures.settings import ADAPTIVE, AMENDED_SEEDS, PAPER, SMOKE, SMOKE_SEEDS, adaptive_tasks
 from internalize.runs.folder import Run
+from internalize.statistics import SUCCESS
 from internalize.statistics.trends import correlation
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from internalize.figures.claims import NOTHING, UNDETECTABLE, Evidence, percents
+from internalize.figures.claims import COUNTED, NOTHING, UNDETECTABLE, Evidence, percents
 from internalize.figures.rows import FigureRow, Group, counted, in_words, rate
 from internalize.statistics import Rate, binomial, clopper_pearson
 from internalize.statistics.groups import Alternative
@@ -188,7 +188,7 @@ class Always:
 
     @property
     def method(self) -> str:
-        return f"{in_words(self.outcome)} in every row of {self.group.label}: counted, nothing is random"
+        return f"{in_words(self.outcome)} in every row of {self.group.label}: {COUNTED}"
 
     def evidence(self, rows: Sequence[FigureRow]) -> Evidence:
         found = rate(self.group.of(rows), self.outcome)

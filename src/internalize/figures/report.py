@@ -11,11 +11,16 @@ from typing import Any, Literal
 from internalize.display import page
 from internalize.display.plots import saved_svg_inline
 from internalize.display.terminal import duration
+from internalize.errors import require
 from internalize.figures.catalogue import NAMES
+from internalize.figures.grids import TIERS
 from internalize.figures.making import VERDICT
+from internalize.figures.verdicts import told_p
 from internalize.runs.atomic import read_json
 
 Record = dict[str, Any]
+PARTS = ("figure", "paper", "tier", "caption", "notes", "differences", "claims", "plan", "runs", "provenance")
+"""What a record must have to be shown."""
 MOODS: dict[str, Literal["good", "bad", ""]] = {"confirmed": "good", "contradicted": "bad"}
 
 
@@ -23,9 +28,13 @@ def find_records(results: Path) -> list[tuple[Record, Path]]:
     """What `internalize figure` left in the folder, in the order of the paper: record and folder."""
     found = []
     for path in sorted(results.glob(f"*/{VERDICT}")):
-        record = read_json(path)
-        if isinstance(record, dict) and "figure" in record:
-            found.append((record, path.parent))
+        try:
+            record = read_json(path)
+        except ValueError:
+            record = None
+        whole = isinstance(record, dict) and set(PARTS) <= set(record) and record["tier"] in TIERS
+        require(whole, "results", f"{path} is no whole verdict; make the figure again: {path.parent.name}")
+        found.append((record, path.parent))
     order, tiers = list(NAMES), ("laptop", "paper", "smoke")
     order += [record["figure"] for record, _ in found]  # one's own come last
     return sorted(found, key=lambda entry: (order.index(entry[0]["figure"]), tiers.index(entry[0]["tier"])))
@@ -39,10 +48,10 @@ def report_page(records: Sequence[tuple[Record, Path]]) -> str:
         page.heading("All claims"),
         page.table(["claim", "verdict"], _claim_rows(records)),
         page.paragraph(
-            "Tests and seeds were fixed before the runs. A verdict is the two-sided test at 5 %, by Holm's "
-            "correction over all claims of a figure: confirmed; contradicted, if the contrary is significant; "
-            "underpowered, if no outcome of so many runs could have been significant; else not confirmed. "
-            "Verdicts are about the sizes that were run, which are often far smaller than the paper's."
+            "A verdict is the two-sided test at 5 %, by Holm's correction over all claims of a figure: "
+            "confirmed; contradicted, if the contrary is significant (p is then the contrary's); underpowered, "
+            "if it could not have been significant even with every claim of the figure at its clearest; else "
+            "not confirmed. Verdicts are about the sizes that were run, often far smaller than the paper's."
         ),
         *(section for record, folder in records for section in _figure_sections(record, folder)),
     ]
@@ -80,7 +89,7 @@ def _figure_sections(record: Record, folder: Path) -> list[str]:
     for claim in record["claims"]:
         fine = [
             claim["numbers"],
-            f"{claim['method']}; p = {claim['p']:.2g} after Holm's correction. "
+            f"{claim['method']}; p = {told_p(claim)} after Holm's correction. "
             f"The least the plan can see: {detects.get(claim['claim'], '')}.",
         ]
         sections.append(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from internalize.figures.claims import ALPHA, Claim, Evidence
+from internalize.figures.claims import ALPHA, COUNTED, Claim, Evidence
 from internalize.figures.rows import FigureRow
 from internalize.statistics import holm
 
@@ -37,6 +37,14 @@ class Verdict:
             "p_before_correction": two_sided(self.evidence.claimed),
             "data": self.evidence.data,
         }
+
+
+def told_p(claim: Mapping[str, Any]) -> str:
+    """The p-value by which a claim (as JSON) got its word: of a contradicted one, the contrary's."""
+    p = float(claim["p_opposite"] if claim["verdict"] == "contradicted" else claim["p"])
+    if claim["method"].endswith(COUNTED):
+        return "–"
+    return "< 0.001" if p < 0.001 else f"{p:.2g}"
 
 
 def judge(claims: Sequence[Claim], rows: Sequence[FigureRow], alpha: float = ALPHA) -> list[Verdict]:

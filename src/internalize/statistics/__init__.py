@@ -2,10 +2,11 @@
 
 from internalize.statistics.corrections import holm
 from internalize.statistics.groups import binomial, difference_of_means, fisher, mean_against_zero
-from internalize.statistics.intervals import Interval, Rate, clopper_pearson, mean_interval, wilson
+from internalize.statistics.intervals import SUCCESS, Interval, Rate, clopper_pearson, mean_interval, wilson
 from internalize.statistics.trends import Trend, spearman_trend
 
 __all__ = [
+    "SUCCESS",
     "Interval",
     "Rate",
     "Trend",

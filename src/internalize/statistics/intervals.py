@@ -6,6 +6,9 @@ import math
 from dataclasses import dataclass
 from statistics import NormalDist
 
+SUCCESS = 0.95
+"""The paper's bar: a run succeeds with more than this accuracy."""
+
 
 @dataclass(frozen=True)
 class Interval:

@@ -8,16 +8,13 @@ from typing import TYPE_CHECKING
 from internalize.configs.codec import Json
 from internalize.curricula import Curriculum, Shown
 from internalize.measure.accuracy import Measurement, measure
-from internalize.statistics import Interval
+from internalize.statistics import SUCCESS, Interval
 
 if TYPE_CHECKING:
     from internalize.experiments.chain.experiment import ChainExperiment
     from internalize.experiments.chain.state import ChainState
     from internalize.experiments.protocol import Row
     from internalize.experiments.streams import Streams
-
-SUCCESS = 0.95
-"""The paper's bar: a run succeeds with more than this final-state accuracy."""
 
 
 @dataclass(frozen=True)

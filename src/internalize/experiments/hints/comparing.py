@@ -9,9 +9,8 @@ from typing import Any, get_args
 from internalize.configs.codec import changed_fields
 from internalize.errors import require
 from internalize.experiments.hints.config import Method
-from internalize.experiments.hints.evaluation import SUCCESS
 from internalize.runs.folder import Run
-from internalize.statistics import Rate
+from internalize.statistics import SUCCESS, Rate
 
 MEASURED = ("accuracy", "subnetwork_accuracy", "folded_accuracy")
 METHODS: tuple[Method, ...] = get_args(Method)

@@ -14,7 +14,7 @@ from internalize.experiments.hints.predictor import HintsPredictor
 from internalize.measure.distributional import DistributionalInternalization, check_distributional
 from internalize.measure.internalization import Clause
 from internalize.models.mlp import MLP
-from internalize.statistics import Rate
+from internalize.statistics import SUCCESS, Rate
 from internalize.tasks.hints import HintedTask, answers, neutral_number
 from internalize.tasks.parity import all_inputs
 
@@ -28,8 +28,6 @@ EPSILON = 0.05
 """ε of the distributional definition."""
 MOST_CHECKED = 16
 """The largest d for which the definition is checked on all 2^d inputs."""
-SUCCESS = 0.95
-"""A run succeeds with more than this accuracy on the clean label."""
 
 
 def measuring(task: HintedTask) -> HintedTask:
