@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 QUIET = "#888888"
+CORNER = 0.85
+"""Accuracies above this are drawn once more, enlarged: most runs that learn at all end there."""
 
 
 def success_bars(
@@ -88,43 +90,69 @@ def rate_axis(axis: Axes) -> None:
     axis.set_ylabel("success rate")
 
 
-def accuracy_scatter(axis: Axes, series: Mapping[str, Sequence[tuple[float, float]]], chance: float) -> None:
-    """ID against OOD accuracy, a point a run, a marker a series; the paper's bar and chance as lines."""
-    for i, (name, points) in enumerate(series.items()):
-        axis.scatter(
-            [x for x, _ in points],
-            [y for _, y in points],
-            label=name,
-            facecolors=PALETTE[i % len(PALETTE)],
-            edgecolors="white",
-            linewidths=0.5,
-            marker=MARKERS[i % len(MARKERS)],
-            s=42,
-            alpha=0.85,
-            zorder=3,
-        )
-    for bar, line in ((SUCCESS, "--"), (chance, ":")):
-        axis.axvline(bar, color=QUIET, linewidth=0.8, linestyle=line, zorder=0)
-        axis.axhline(bar, color=QUIET, linewidth=0.8, linestyle=line, zorder=0)
-    axis.plot([0, 1], [0, 1], color=QUIET, linewidth=0.8, alpha=0.5, zorder=0)
+def accuracy_scatter(
+    axis: Axes, series: Mapping[str, Sequence[tuple[float, float]]], names: Sequence[str], chance: float
+) -> None:
+    """ID against OOD accuracy, a point a run; the paper's bar and chance as lines; the upper corner enlarged.
+
+    names: the series of all panels, so that a name looks the same in each.
+    """
     low = max(0.0, chance - 0.15)
-    axis.set(xlim=(low, 1.02), ylim=(low, 1.02), xlabel="ID accuracy", ylabel="OOD accuracy", aspect="equal")
+    corner = axis.inset_axes((0.13, 0.47, 0.5, 0.5))
+    for place, least in ((axis, low), (corner, CORNER)):
+        for name, points in series.items():
+            i = names.index(name)
+            place.scatter(
+                [x for x, _ in points],
+                [y for _, y in points],
+                label=name,
+                facecolors=PALETTE[i % len(PALETTE)],
+                edgecolors="white",
+                linewidths=0.5,
+                marker=MARKERS[i % len(MARKERS)],
+                s=42,
+                alpha=0.85,
+                zorder=3,
+            )
+        for bar, line in ((SUCCESS, "--"), (chance, ":")):
+            place.axvline(bar, color=QUIET, linewidth=0.8, linestyle=line, zorder=0)
+            place.axhline(bar, color=QUIET, linewidth=0.8, linestyle=line, zorder=0)
+        place.plot([0, 1], [0, 1], color=QUIET, linewidth=0.8, alpha=0.5, zorder=0)
+        place.set(xlim=(least, 1.01), ylim=(least, 1.01), aspect="equal")
+    axis.set(xlabel="ID accuracy", ylabel="OOD accuracy")
+    ticks = [CORNER, SUCCESS, 1.0]
+    corner.set(xticks=ticks, yticks=ticks)
+    corner.tick_params(labelsize=7)
+    axis.indicate_inset_zoom(corner, edgecolor=QUIET)
 
 
 def accuracy_over_training(axis: Axes, rows: Sequence[Mapping[str, Any]], chance: float) -> None:
-    """ID and OOD accuracy over iterations from a run's evaluation rows; dotted lines where a stage ended."""
-    iterations = [row["iteration"] for row in rows]
+    """ID and OOD accuracy over iterations from a run's evaluation rows; dotted lines where a stage ended.
+
+    A stage begins badly, since the model has to answer in a new way: what it had learned by its end is drawn
+    strongly, what was measured on the way faintly.
+    """
+    ends = [row for row, after in zip(rows, [*rows[1:], {}], strict=True) if row["stage"] != after.get("stage")]
     for i, (key, label) in enumerate(
         (("id_accuracy", "in distribution"), ("ood_accuracy", "out of distribution"))
     ):
+        colour = PALETTE[i]
         axis.plot(
-            iterations,
+            [row["iteration"] for row in rows],
             [row[key] for row in rows],
             LINES[i],
-            color=PALETTE[i],
-            label=label,
+            color=colour,
+            alpha=0.3,
+            lw=0.9,
+        )
+        axis.plot(
+            [row["iteration"] for row in ends],
+            [row[key] for row in ends],
+            LINES[i],
+            color=colour,
+            label=f"{label}, at stage ends",
             marker=MARKERS[i],
-            markersize=3.5,
+            markersize=5,
         )
     for end in stage_ends(rows):
         axis.axvline(end, color=QUIET, linewidth=0.8, linestyle=":", zorder=0)

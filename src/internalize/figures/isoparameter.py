@@ -125,9 +125,8 @@ def draw(material: Material) -> Drawing:
                 )
             series[f"{scale} parameters"] = points
         rate_lines(axis, series)
-        sizes = [row["size"] for row in here]
-        powers = [2**k for k in range(3, 16) if min(sizes) / 1.5 <= 2**k <= max(sizes) * 1.5]
-        axis.set_xticks(powers, [str(power) for power in powers])
+        sizes = sorted({row["size"] for row in here})
+        axis.set_xticks(sizes, [str(size) for size in sizes])
         axis.margins(x=0.2)
         axis.set(title=task, xlabel="width: the larger of d and MLP")
         axis.legend(loc="upper left")

@@ -92,7 +92,7 @@ def draw(material: Material) -> Drawing:
         for method in METHODS
     }
     success_bars(by_positions, ["absolute", "rotary", "no positions"], pooled)
-    by_positions.set(title="other position encodings, all tasks", ylabel="")
+    by_positions.set(title="by position encoding, tasks pooled", ylabel="")
     figure.legend(*by_task.get_legend_handles_labels(), loc="outside upper center", ncols=3)
     return figure
 

@@ -85,7 +85,8 @@ FIGURE = Figure(
     draw=draw,
     caption=(
         "Final-state accuracy over the left curriculum, in and out of distribution. At each dotted line one "
-        "more state is no longer shown; the flat line is chance. Drawn is the lowest seed that succeeds; the "
+        "more state is no longer shown; strong lines join the ends of stages, faint ones all measurements; the "
+        "flat line is chance. Drawn is the lowest seed that succeeds; the "
         "claim takes every run, at the stage ends where it still succeeds in distribution."
     ),
     claims=CLAIMS,

@@ -41,8 +41,6 @@ def find_records(results: Path) -> list[tuple[Record, Path]]:
 
 
 def report_page(records: Sequence[tuple[Record, Path]]) -> str:
-    words = Counter(claim["verdict"] for record, _ in records for claim in record["claims"])
-    judged = ", ".join(f"{count} {word}" for word, count in words.most_common()) or "none judged"
     sections = [
         page.contents({folder.name: _title(record) for record, folder in records}),
         page.heading("All claims"),
@@ -55,9 +53,20 @@ def report_page(records: Sequence[tuple[Record, Path]]) -> str:
         ),
         *(section for record, folder in records for section in _figure_sections(record, folder)),
     ]
-    return page.page(
-        "Learning through internalization", f"Claims of the paper: {judged}.", sections, _footer(records)
-    )
+    return page.page("Learning through internalization", _summary(records), sections, _footer(records))
+
+
+def _summary(records: Sequence[tuple[Record, Path]]) -> str:
+    """How many claims got which verdict, those of the paper's figures and those of one's own apart."""
+    told = []
+    for whose, ours in (("Claims of the paper", True), ("Claims of other figures", False)):
+        claims = [
+            claim for record, _ in records if (record["figure"] in NAMES) == ours for claim in record["claims"]
+        ]
+        words = Counter(claim["verdict"] for claim in claims)
+        if claims:
+            told.append(f"{whose}: {', '.join(f'{count} {word}' for word, count in words.most_common())}.")
+    return " ".join(told) or "No claim is judged."
 
 
 def _title(record: Record) -> str:
@@ -118,12 +127,12 @@ def _small_print(record: Record) -> str:
 
 
 def _footer(records: Sequence[tuple[Record, Path]]) -> str:
-    made = records[-1][0]["provenance"]
+    """Versions of all figures; where and when each was drawn is in its own small print."""
+    made = [record["provenance"] for record, _ in records]
+    versions = sorted({f"{one['internalize']} ({one['revision'] or 'installed'})" for one in made})
+    torches = sorted({str(one["torch"]) for one in made})
     processors = {
-        name for record, _ in records for name in record["provenance"].get("runs", {}).get("processor", [])
+        str(name) for one in made for name in one.get("runs", {}).get("processor", [one["processor"]])
     }
-    machines = ", ".join(sorted(map(str, processors))) or made["processor"]
-    return (
-        f"internalize {made['internalize']} ({made['revision'] or 'installed'}), torch {made['torch']}, Python "
-        f"{made['python']}; runs on {machines}; drawn {made['created']} by {made['command']}"
-    )
+    machines = ", ".join(sorted(processors))
+    return f"internalize {', '.join(versions)}; torch {', '.join(torches)}; runs on {machines}"

@@ -115,17 +115,27 @@ def _shape(row: FigureRow) -> list[Any]:
 def draw(material: Material) -> Drawing:
     """A panel a task, a marker a depth and curriculum."""
     tasks = list(dict.fromkeys(row["task"] for row in material.rows))
+    ordered = sorted(material.rows, key=lambda r: (r["model.depth"], r["method"]))
+    names = list(dict.fromkeys(_series(row) for row in ordered))
     figure, axes = new_figure(1, len(tasks), width=0.8 + 3.9 * len(tasks), height=4.6, squeeze=False)
+    handles: dict[str, Any] = {}
     for axis, task in zip(axes[0], tasks, strict=True):
-        rows = group("", task=task).of(material.rows)
+        rows = group("", task=task).of(ordered)
         series: dict[str, list[tuple[float, float]]] = {}
-        for row in sorted(rows, key=lambda r: (r["model.depth"], r["method"])):
-            name = f"depth {row['model.depth']}, {row['method']}"
-            series.setdefault(name, []).append((row["id_accuracy"], row["ood_accuracy"]))
-        accuracy_scatter(axis, series, rows[0]["chance"])
+        for row in rows:
+            series.setdefault(_series(row), []).append((row["id_accuracy"], row["ood_accuracy"]))
+        accuracy_scatter(axis, series, names, rows[0]["chance"])
         axis.set_title(task)
-        axis.legend(loc="upper left", fontsize=8)
+        marks, labels = axis.get_legend_handles_labels()
+        handles |= dict(zip(labels, marks, strict=True))
+    figure.legend(
+        [handles[name] for name in names], names, loc="outside upper center", ncols=min(5, len(names))
+    )
     return figure
+
+
+def _series(row: FigureRow) -> str:
+    return f"depth {row['model.depth']}, {row['method']}"
 
 
 FIGURE = Figure(
@@ -136,7 +146,7 @@ FIGURE = Figure(
     draw=draw,
     caption=(
         "Final accuracy in distribution against out of distribution, a point a run. Dashed: the bar of 95 %; "
-        "dotted: chance; a point below the diagonal does worse out of distribution."
+        "dotted: chance; a point below the diagonal does worse out of distribution. Inset: the upper corner."
     ),
     claims=CLAIMS,
     notes=["T = 25 and the depths of C_2 are our reading of the paper."],
