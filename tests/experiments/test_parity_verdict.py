@@ -89,6 +89,21 @@ def test_the_chain_may_use_other_weights_that_compute_the_same() -> None:
     assert not chain_by_weights(parity, chain)
 
 
+def test_a_sample_alone_proves_no_internalization() -> None:
+    """A small leftover on every coordinate tips only inputs with nearly all bits set, which no sample meets."""
+    parity = HiddenParity(40, (3, 17, 29))
+    direct, chain = solved(parity)
+    direct[parity.d - 1, : parity.d] += 0.0135
+    verdict = judge(parity, direct, chain, torch.Generator().manual_seed(0))
+    assert verdict.direct_wrong == 0
+    assert verdict.internalization.holds, "on the sample"
+    assert not verdict.exact
+    assert not verdict.internalized
+    ones = torch.ones(1, 40, dtype=torch.int8)
+    wrong = LayerPredictor(direct, 40, 1).outputs(ones)[1][0, 0]
+    assert wrong != parity.chain(ones)[0, -1]
+
+
 def test_many_coordinates_are_judged_by_a_sample_and_by_the_weights() -> None:
     parity = random_parity(30, 4, torch.Generator().manual_seed(0))
     verdict = judge(parity, *solved(parity), torch.Generator().manual_seed(1))

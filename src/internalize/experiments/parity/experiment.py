@@ -158,7 +158,7 @@ class ParityExperiment:
             "largest_deviation": verdict.direct_deviation,
             "error_bound": verdict.error_bound,
             "chain_exact": verdict.chain_exact,
-            "internalized": verdict.internalization.holds,
+            "internalized": verdict.internalized,
             "clauses": {clause.name: clause.holds for clause in verdict.internalization.clauses},
             "phases": len(state.steps_of_phases),
             "stalled": state.stalled,

@@ -52,6 +52,12 @@ class Verdict:
         return self.chain_wrong == 0 and (self.exhaustive or self.chain_by_weights)
 
     @property
+    def internalized(self) -> bool:
+        """The strict definition on every input. That both answers agree on a sample would not be enough."""
+        proved = self.exhaustive or (self.direct_by_weights and self.chain_by_weights)
+        return self.internalization.holds and proved
+
+    @property
     def error_bound(self) -> float:
         """The direct answer's share of wrong inputs, or for a sample an upper bound of it (95 %)."""
         if self.exhaustive:
