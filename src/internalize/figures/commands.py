@@ -23,6 +23,7 @@ from internalize.figures.grids import TIERS, Tier
 from internalize.figures.making import VERDICT, Made, plan, read, results_folder, train_missing, write
 from internalize.figures.verdicts import told_p
 from internalize.runs.atomic import read_json, write_atomically
+from internalize.runs.finding import RUNS
 from internalize.sweeps import Sweep, SweepOutcome
 from internalize.sweeps.options import BackendName, RayOptions
 
@@ -34,7 +35,7 @@ MOST_MISSING = 5
 class FiguresArguments:
     """The figures of the paper: what each shows, how far its runs are, and the verdicts on its claims."""
 
-    out: Path = Path("runs")
+    out: Path = RUNS
     """Folder of the runs."""
     results: Path = Path("results")
     """Folder of the finished figures."""
@@ -106,7 +107,7 @@ class FigureArguments:
     """Which: see `internalize figures`."""
     tier: Tier = "laptop"
     """smoke: seconds, nothing is judged; laptop: minutes to an hour; paper: the paper's own sizes."""
-    out: Path = Path("runs")
+    out: Path = RUNS
     """Folder of the runs, shared by all figures."""
     results: Path = Path("results")
     """Folder for the picture, table and verdict, in a folder of the figure's name."""

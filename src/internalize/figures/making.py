@@ -61,7 +61,7 @@ def make(
     figure: Figure,
     tier: Tier = "laptop",
     *,
-    out: Path | str = "runs",
+    out: Path | str = RUNS,
     results: Path | str = "results",
     **how: Any,
 ) -> Made:
