@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -23,7 +24,7 @@ from internalize.experiments.parity.watch import (
     update_extremes,
 )
 from internalize.experiments.streams import Streams
-from internalize.models.linear_attention import initial_weights, left_slope, parity_activation
+from internalize.models.linear_attention import initial_weights
 from internalize.tasks.parity import HiddenParity, all_inputs
 
 SMALL = HiddenParity(5, (2, 5, 1))
@@ -37,17 +38,28 @@ def rows_of(batch: PhaseBatch, W: torch.Tensor, d: int) -> NDArray[np.float64]:
     return W[d - 1 : d - 1 + batch.rows, : len(batch.contents)].numpy()
 
 
+def sigma(s: float) -> float:
+    """0 on even and 1 on odd integers, linear between."""
+    below = math.floor(s)
+    return s - below if below % 2 == 0 else below + 1 - s
+
+
+def slope_from_the_left(s: float) -> float:
+    """Of the piece of σ that ends at s or holds it: rising to an odd integer, falling to an even one."""
+    return 1.0 if math.ceil(s) % 2 == 1 else -1.0
+
+
 def naive_step(batch: PhaseBatch, rows: NDArray[np.float64], eta: float) -> tuple[NDArray[np.float64], float]:
     """One step and the loss before it, example by example, with σ and σ' as the paper writes them."""
     gradient, loss = np.zeros_like(rows), 0.0
     for r in range(batch.rows):
         for b in range(batch.size):
             a = [float(batch.contents[j, b]) for j in range(int(batch.widths[r]))]
-            s = torch.tensor(sum(w * v for w, v in zip(rows[r], a, strict=False)), dtype=torch.float64)
-            error = float(parity_activation(s)) - float(batch.targets[r, b])
+            s = float(sum(w * v for w, v in zip(rows[r], a, strict=False)))
+            error = sigma(s) - float(batch.targets[r, b])
             loss += error**2 / (2 * batch.size)
             for j, value in enumerate(a):
-                gradient[r, j] += error * float(left_slope(s)) * value / batch.size
+                gradient[r, j] += error * slope_from_the_left(s) * value / batch.size
     return rows - eta * gradient, loss
 
 
