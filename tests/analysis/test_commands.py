@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import csv
 import json
+import time
 from pathlib import Path
 
 import pytest
+from torch import Tensor
 
 from internalize.analysis.checking import choose_inputs, find_predictor
 from internalize.analysis.opening import OpenChain
 from internalize.cli import main
+from internalize.measure.predictor import Prediction
+from internalize.measure.transformer import TransformerPredictor
 
 
 def said(capsys: pytest.CaptureFixture[str]) -> dict[str, object]:
@@ -75,6 +79,27 @@ def test_check_says_which_clause_failed(chain: OpenChain, capsys: pytest.Capture
     assert main(["check", run, "--against", f"{run}@1", *words, "--json"]) == 0
     found = said(capsys)
     assert (found["exhaustive"], found["inputs"], found["distribution"]) == (False, 50, "binomial:0.8")
+
+
+def test_the_seconds_of_a_check_are_those_of_answers_alone(
+    chain: OpenChain, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever a model's first answer has to get ready, here a fifth of a second, is no part of them."""
+    inner, ready = TransformerPredictor.answer, set()
+
+    def slow_at_first(self: TransformerPredictor, inputs: Tensor) -> Prediction:
+        if id(self) not in ready:
+            ready.add(id(self))
+            time.sleep(0.2)
+        return inner(self, inputs)
+
+    monkeypatch.setattr(TransformerPredictor, "answer", slow_at_first)
+    run = str(chain.run.path)
+    assert main(["check", run, "--against", f"{run}@1", "--samples", "5", "--json"]) == 0
+    found = said(capsys)
+    assert len(ready) == 2
+    for name in ("fast_seconds", "slow_seconds"):
+        assert 0 < float(str(found[name])) < 0.2
 
 
 def test_a_mixture_model_is_refused_against_its_own_chain(

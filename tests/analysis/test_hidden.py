@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import Tensor
 
 from internalize.analysis.hidden import look_inside, stream_of
+from internalize.analysis.hidden_drawing import draw_attention
 from internalize.analysis.lens import Lens, attention_mass, look
 from internalize.analysis.matrix import teacher_hits
 from internalize.analysis.opening import OpenChain
 from internalize.analysis.probe import fit_probes
 from internalize.errors import BadInput
+from internalize.models.gpt2 import GPT2
 from tests.measure.test_generation import make_predictor
 
 T, N, COUNT = 5, 3, 900
@@ -49,11 +53,33 @@ def test_a_planted_chain_is_found_where_it_is_and_nowhere_else(generator: torch.
     assert (found.above_chance()[1][there] > 0.98).all()
 
 
+def test_the_head_that_is_drawn_is_one_head_and_the_one_on_what_is_needed(chain: OpenChain) -> None:
+    """Head 2 looks at σ_{i+1} … σ_j alone; head 1 most strongly of all, but at σ_1 whatever is said."""
+    hidden = look_inside(chain, 2, 60)
+    assert hidden.shown == (2, 3, 4)
+    positions = len(hidden.positions)
+    pattern = torch.zeros(3, positions, positions)
+    pattern[0, :, 0] = 1.0
+    needed = {2: (0, 1), 3: (2,), 4: (3,)}
+    for row, said in enumerate(hidden.shown, start=positions - 4):
+        pattern[1, row, list(needed[said])] = 0.6 / len(needed[said])
+        pattern[1, row, 4] = 0.4
+        pattern[2, row, :5] = 0.2
+    planted = replace(hidden, lens=replace(hidden.lens, attention=(pattern,)))
+    mean, head = draw_attention(planted).axes[:2]
+    assert mean.get_title() == "layer 1, mean of heads"
+    assert head.get_title() == "layer 1, head 2: most on the needed σ"
+    drawn = head.images[0].get_array()
+    assert drawn is not None
+    assert drawn.tolist() == pattern[1, positions - 4 : positions - 1].tolist()
+
+
 @torch.no_grad()
 @pytest.mark.parametrize("length_hint", [False, True])
 def test_the_stream_and_the_lens_are_the_models_own(length_hint: bool, generator: torch.Generator) -> None:
     predictor = make_predictor(length_hint=length_hint)
     model, renderer = predictor.model, predictor.renderer
+    assert isinstance(model, GPT2)
     symbols = torch.randint(3, (40, 5), generator=generator)
     states = torch.cat([torch.zeros(40, 1, dtype=torch.int64), symbols.cumsum(1) % 3], dim=1)
     shown = (2, 5)

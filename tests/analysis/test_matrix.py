@@ -9,14 +9,16 @@ from internalize.analysis.matrix import budget_formats, forced_hits, matrix, tea
 from internalize.analysis.opening import Examples, OpenChain
 from internalize.curricula import METHODS, Shown
 from internalize.measure.transformer import TransformerPredictor
-from internalize.models.gpt2 import GPT2
+from internalize.models.language_model import LanguageModel
 from internalize.sequences import Renderer
 from internalize.statistics import Rate
 from tests.measure.test_generation import make_predictor, naive
 
 
 @torch.no_grad()
-def said_last(model: GPT2, renderer: Renderer, symbols: list[int], states: list[int], shown: Shown) -> int:
+def said_last(
+    model: LanguageModel, renderer: Renderer, symbols: list[int], states: list[int], shown: Shown
+) -> int:
     """The state the model says after the true states of the format but the last; EOS is not allowed."""
     first, eos = renderer.vocabulary.first_state, renderer.vocabulary.eos
     length = len(shown) + 1 if renderer.length_hint else None

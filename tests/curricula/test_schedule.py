@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import groupby
+from itertools import accumulate, groupby
 from typing import Any
 
 import pytest
 
-from internalize.curricula.schedule import Progress, ScheduleConfig, begin_step, end_step, looks_at_signal
+from internalize.curricula.schedule import (
+    EqualShares,
+    Progress,
+    ScheduleConfig,
+    begin_step,
+    end_step,
+    looks_at_signal,
+)
 from internalize.errors import BadInput
 
 Signal = Callable[[int, int], float]
@@ -44,6 +51,12 @@ def course(schedule: ScheduleConfig, iterations: int, stages: int, signal: Signa
 )
 def test_fixed_shares(iterations: int, stages: int, expected: list[tuple[int, int]]) -> None:
     assert course(ScheduleConfig(), iterations, stages, lambda stage, done: 0.0) == expected
+    shares = EqualShares(iterations, stages)
+    assert list(enumerate(shares.sizes(), start=1)) == expected
+    by_step = groupby(shares.stage_of(step) for step in range(iterations))
+    assert [(stage, len(list(steps))) for stage, steps in by_step] == expected
+    sizes = [size for _, size in expected]
+    assert [shares.end(stage) for stage, _ in expected] == list(accumulate(sizes))
 
 
 def falls_after(*steps: int) -> Signal:
@@ -80,8 +93,8 @@ def test_adaptive_course(
 
 def test_default_bars() -> None:
     assert ScheduleConfig().bar == 0.02
-    assert ScheduleConfig(signal="accuracy").bar == 0.99
-    assert ScheduleConfig(threshold=0.5).bar == 0.5
+    assert ScheduleConfig("adaptive", signal="accuracy").bar == 0.99
+    assert ScheduleConfig("adaptive", threshold=0.5).bar == 0.5
 
 
 def test_a_fixed_schedule_never_asks_for_the_signal() -> None:

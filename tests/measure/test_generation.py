@@ -12,6 +12,7 @@ from internalize.measure.generation import generate
 from internalize.measure.transformer import TransformerPredictor
 from internalize.models.decoder import PlainDecoder
 from internalize.models.gpt2 import GPT2, ModelConfig
+from internalize.models.language_model import LanguageModel
 from internalize.sequences import Renderer
 from internalize.sequences.vocabulary import vocabulary_of
 from internalize.tasks import parse_task
@@ -30,7 +31,9 @@ def talkative_model(positions: Any = "absolute") -> GPT2:
 
 
 @torch.no_grad()
-def naive(model: GPT2, prompt: Tensor, eos: int, limit: int, forced: int | None = None) -> list[list[int]]:
+def naive(
+    model: LanguageModel, prompt: Tensor, eos: int, limit: int, forced: int | None = None
+) -> list[list[int]]:
     """One sequence after another, every token from the whole text before it."""
     answers = []
     for row in prompt.tolist():
@@ -146,6 +149,7 @@ def test_digest_and_class_tell_models_apart() -> None:
     assert a.weights_digest == b.weights_digest
     assert a.model_class == b.model_class != make_predictor(length_hint=True).model_class
     c = make_predictor()
+    assert isinstance(c.model, GPT2)
     with torch.no_grad():
         c.model.transformer.ln_f.bias[3] += 1e-6
     assert c.weights_digest != a.weights_digest

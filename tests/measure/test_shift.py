@@ -32,7 +32,8 @@ def bits(count: int, generator: torch.Generator) -> Tensor:
 
 def test_the_target_loss_is_that_against_drawn_labels(generator: torch.Generator) -> None:
     target = Target("first bit", bits, lambda x: x[:, 0].long(), label_noise=0.2)
-    shift = original_shift(target, Contexts("the same", "X", bits, lambda c: c), lambda model, budget: model)
+    trained_on = Contexts("the same", lambda step: bits(9, generator), lambda context: context)
+    shift = original_shift(target, trained_on, lambda model, budget: model)
     found = shift.target_loss(Constant(), 0, 50_000, generator)
     x = bits(50_000, generator)
     noisy = x[:, 0] ^ (torch.rand(50_000, generator=generator) < 0.2)

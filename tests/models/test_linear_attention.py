@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from internalize.models.linear_attention import (
     activate,
     full_form,
     initial_weights,
     left_slope,
-    parity_activation,
     simplified_form,
-    target_of,
     token_matrix,
 )
 
@@ -45,22 +41,6 @@ def test_the_activation_and_its_left_derivative(s: float, value: float, slope: f
     out.backward()
     assert at.grad is not None
     assert at.grad.item() == left_slope(at.detach()).item() == slope
-
-
-@given(st.floats(-50, 50), st.integers(0, 1))
-def test_the_gradient_is_a_regression_towards_the_nearest_target(s: float, z: int) -> None:
-    at, wanted = torch.tensor(s, dtype=torch.float64), torch.tensor(z, dtype=torch.float64)
-    target = target_of(at, wanted)
-    assert target.item() % 2 == z
-    assert -1 <= at - target <= 1
-    gradient = (parity_activation(at) - wanted) * left_slope(at)
-    assert gradient.item() == pytest.approx((at - target).item(), abs=1e-12)
-
-
-def test_at_an_integer_of_the_wrong_parity_the_target_is_on_the_left() -> None:
-    s = torch.tensor([-2.0, -1.0, 0.0, 1.0, 2.0], dtype=torch.float64)
-    assert target_of(s, 1 - parity_activation(s)).tolist() == [-3.0, -2.0, -1.0, 0.0, 1.0]
-    assert target_of(s, parity_activation(s)).tolist() == s.tolist()
 
 
 @pytest.mark.parametrize("n", [1, 4, 7])

@@ -22,7 +22,7 @@ from internalize.curricula import Shown
 from internalize.errors import require
 from internalize.measure.generation import generate
 from internalize.models.decoder import PlainDecoder
-from internalize.models.gpt2 import GPT2
+from internalize.models.language_model import LanguageModel
 from internalize.sequences import Renderer
 from internalize.statistics import Rate
 
@@ -80,7 +80,7 @@ def audit(chain: OpenChain, samples: int, seed: int = 0) -> list[Finding]:
         curriculum.length_hint, "run", f"{chain.title} has no length tokens to audit (its method is {method})"
     )
     formats = {len(shown): shown for shown in curriculum.formats(1)}
-    model, renderer = chain.model(), chain.experiment.renderer
+    model, renderer = chain.predictor().model, chain.experiment.renderer
     findings = []
     for name, inputs in chain.both_inputs().items():
         examples = chain.draw(inputs, samples, seed, "audit")
@@ -111,7 +111,7 @@ def hints(renderer: Renderer, formats: dict[int, Shown]) -> Iterator[Prompted]:
             yield Prompted("contradictory", f"LEN_{other + 1} LEN_{k + 1}", tokens, (), k)
 
 
-def answers_to(model: GPT2, renderer: Renderer, asked: Prompted, examples: Examples) -> Tensor:
+def answers_to(model: LanguageModel, renderer: Renderer, asked: Prompted, examples: Examples) -> Tensor:
     """(samples, …) tokens of the answers, with those that were put there, filled up with EOS."""
     eos, first_state, rows = renderer.vocabulary.eos, renderer.vocabulary.first_state, []
     for symbols, states in zip(examples.symbols.split(CHUNK), examples.states.split(CHUNK), strict=True):

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from internalize.analysis.opening import OpenChain, open_chain
+from internalize.constructions.memory import require_memory
 from internalize.display.terminal import results_table
 from internalize.errors import require
 from internalize.experiments.streams import Streams
@@ -27,9 +28,9 @@ class EvaluateArguments:
     """Measure a finished run on fresh inputs."""
 
     run: Annotated[Path, tyro.conf.Positional]
-    """The run's folder."""
+    """The run's folder, or the beginning of its hash."""
     inputs: str | None = None
-    """uniform, binomial:p or weights:w0,w1,…; both the run's own ID and OOD inputs if not given."""
+    """uniform, binomial:p, weights:… (a number a symbol, commas between); the run's ID and OOD if not given."""
     samples: int = 10_000
     """Sequences to answer."""
     stage: int | None = None
@@ -46,6 +47,7 @@ class EvaluateArguments:
 def evaluate_command(arguments: EvaluateArguments) -> None:
     require(arguments.samples >= 1, "samples", f"must be at least 1, got {arguments.samples}")
     chain = open_chain(arguments.run, arguments.device)
+    _require_room(chain, arguments.samples, "samples")
     config = chain.experiment.config
     names = [arguments.inputs] if arguments.inputs else [config.inputs, config.ood_inputs]
     found = [_measure(chain, arguments, name) for name in names]
@@ -66,6 +68,12 @@ def evaluate_command(arguments: EvaluateArguments) -> None:
     ]
     columns = ["inputs", "accuracy", "on the stage's target", "exact chain", "tokens", "FLOPs"]
     Console(highlight=False).print(results_table(chain.title, columns, rows))
+
+
+def _require_room(chain: OpenChain, count: int, field: str) -> None:
+    """Refuse more sequences than memory holds, by their symbols and states alone, eight bytes each."""
+    length = chain.experiment.renderer.horizon
+    require_memory(8 * count * (2 * length + 1), field, f"{count:,} sequences of {length} symbols")
 
 
 def _measure(chain: OpenChain, arguments: EvaluateArguments, name: str) -> Measurement:
@@ -103,11 +111,11 @@ class ShowArguments:
     """Look at a run's answers: prompt, answer and truth side by side."""
 
     run: Annotated[Path, tyro.conf.Positional]
-    """The run's folder."""
+    """The run's folder, or the beginning of its hash."""
     examples: int = 10
     """How many."""
     inputs: str = "uniform"
-    """uniform, binomial:p or weights:w0,w1,…"""
+    """uniform, binomial:p or weights:… (a number a symbol, commas between)."""
     stage: int | None = None
     """Show the weights at the end of this stage; the final ones if not given."""
     budget: int | None = None
@@ -122,6 +130,7 @@ class ShowArguments:
 def show_command(arguments: ShowArguments) -> None:
     require(arguments.examples >= 1, "examples", f"must be at least 1, got {arguments.examples}")
     chain = open_chain(arguments.run, arguments.device)
+    _require_room(chain, arguments.examples, "examples")
     predictor = chain.predictor(arguments.stage, arguments.budget)
     rows = examples(chain, predictor, arguments.inputs, arguments.examples, arguments.seed)
     if arguments.json:

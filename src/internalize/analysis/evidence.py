@@ -149,7 +149,7 @@ def position_losses(chain: OpenChain, stage: int, samples: int, seed: int) -> tu
     """Loss of every token of the stage's own answer, EOS last, with the true tokens before it given."""
     renderer, shown = chain.experiment.renderer, chain.own_shown(stage)
     examples = chain.draw(chain.experiment.inputs, samples, seed, "diagnose")
-    model, total = chain.model(stage), torch.zeros(len(shown) + 1)
+    model, total = chain.predictor(stage).model, torch.zeros(len(shown) + 1)
     for symbols, states in zip(examples.symbols.split(500), examples.states.split(500), strict=True):
         tokens = renderer.sequence(symbols, states, shown)
         logits, _ = model(tokens[:, :-1], first=renderer.prompt_length - 1)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
 
 from internalize.analysis.drawing import accuracy_shades, ticks
 from internalize.analysis.hidden import Hidden
@@ -110,7 +114,7 @@ def draw_lens(hidden: Hidden) -> Figure:
 
 
 def draw_attention(hidden: Hidden) -> Figure:
-    """Where the places that say the answer look, mean over heads and the strongest head."""
+    """Where the places that say the answer look: mean over heads, and the head most on what they need."""
     layers = some_layers(len(hidden.lens.attention))
     count, positions = len(hidden.shown), len(hidden.positions)
     width = max(6.5, 1.8 + len(layers) * max(3.0, min(0.22 * positions, 4.6)))
@@ -121,7 +125,8 @@ def draw_attention(hidden: Hidden) -> Figure:
     image: Any = None
     for j, layer in enumerate(layers):
         pattern = hidden.lens.attention[layer][:, start : start + count]
-        ways = (("mean of heads", pattern.mean(0)), ("strongest head", pattern.amax(0)))
+        head = _most_needed(pattern, hidden)
+        ways = (("mean of heads", pattern.mean(0)), (f"head {head + 1}: most on the needed σ", pattern[head]))
         for i, (how, values) in enumerate(ways):
             panel = axes[i, j]
             image = panel.imshow(values.cpu().numpy(), cmap=SHADES, vmin=0, vmax=1, aspect="auto")
@@ -135,6 +140,15 @@ def draw_attention(hidden: Hidden) -> Figure:
         f"{hidden.title}, stage {hidden.stage}: attention of the answer, mean over inputs", fontsize=10
     )
     return figure
+
+
+def _most_needed(pattern: Tensor, hidden: Hidden) -> int:
+    """The head of (heads, shown, positions) that attends most to what is needed, over all states it says.
+
+    To say q_j after q_i are needed σ_{i+1} … σ_j, which stand at the positions i … j-1.
+    """
+    spans = enumerate(pairwise((0, *hidden.shown)))
+    return int(torch.stack([pattern[:, row, i:j].sum(1) for row, (i, j) in spans]).sum(0).argmax())
 
 
 def _frame(panel: Any, hidden: Hidden) -> None:

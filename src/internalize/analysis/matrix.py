@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -24,7 +24,7 @@ from internalize.analysis.opening import Examples, OpenChain
 from internalize.curricula import Curriculum, Shown
 from internalize.curricula.curriculum import describe
 from internalize.measure.transformer import TransformerPredictor
-from internalize.models.gpt2 import GPT2, LayerCache
+from internalize.models.language_model import LanguageModel
 from internalize.sequences import Renderer
 from internalize.statistics import SUCCESS, Rate
 
@@ -198,7 +198,9 @@ def forced_hits(predictor: TransformerPredictor, examples: Examples) -> tuple[li
 
 
 @torch.no_grad()
-def teacher_hits(model: GPT2, renderer: Renderer, examples: Examples, formats: tuple[Shown, ...]) -> list[int]:
+def teacher_hits(
+    model: LanguageModel, renderer: Renderer, examples: Examples, formats: tuple[Shown, ...]
+) -> list[int]:
     """For each format: how often its last state is said right when all before it are given.
 
     The inputs are read once; every format goes on from the same cache.
@@ -219,7 +221,7 @@ def teacher_hits(model: GPT2, renderer: Renderer, examples: Examples, formats: t
     return [int(count) for count in hits]
 
 
-def _after(model: GPT2, tokens: Tensor, cache: list[LayerCache]) -> Tensor:
+def _after(model: LanguageModel, tokens: Tensor, cache: Any) -> Tensor:
     """(batch, vocabulary) logits after the last of the tokens; the cache itself does not change."""
     logits, _ = model(tokens, first=tokens.shape[1] - 1, cache=cache)
     return logits[:, -1]

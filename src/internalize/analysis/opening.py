@@ -15,6 +15,7 @@ from internalize.experiments.streams import Streams
 from internalize.experiments.training import load_experiment
 from internalize.measure.transformer import TransformerPredictor
 from internalize.models.gpt2 import GPT2
+from internalize.models.language_model import LanguageModel
 from internalize.runs.folder import Run
 from internalize.tasks import InputDistribution
 
@@ -64,7 +65,8 @@ class OpenChain:
         return self.experiment.load_predictor(self.run.weights(source), budget)
 
     def model(self, stage: int | None = None) -> GPT2:
-        return self.predictor(stage).model
+        """The transformer itself, for whoever looks inside it; who only asks it takes `predictor`."""
+        return _built_in(self, self.predictor(stage).model)
 
     def stage_or_last(self, stage: int | None) -> int:
         return self.stages()[-1] if stage is None else stage
@@ -125,6 +127,13 @@ def open_chain(path: Path | str, device: str = "auto", field: str = "run") -> Op
 
 def untrained(chain: OpenChain) -> GPT2:
     """The very model that the run began with, or would have begun with, before any training."""
-    model = chain.experiment.new_model()
+    model = _built_in(chain, chain.experiment.new_model())
     model.initialise(Streams(chain.experiment.config.seed, chain.experiment.device)("init"))
+    return model
+
+
+def _built_in(chain: OpenChain, model: LanguageModel) -> GPT2:
+    if not isinstance(model, GPT2):
+        network = chain.experiment.config.model.network
+        raise BadInput("run", f"{chain.title} trained {network}: only the built-in GPT-2 can be looked into")
     return model

@@ -17,11 +17,11 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor
 
+from internalize.curricula import Progress
 from internalize.display.learning_curves import over_seeds
 from internalize.experiments.chain.config import ChainConfig, EvaluationConfig, OptimizerConfig
 from internalize.experiments.chain.experiment import ChainExperiment
 from internalize.experiments.hints.config import HintsConfig
-from internalize.experiments.hints.data import numbers
 from internalize.experiments.hints.experiment import HintsExperiment
 from internalize.experiments.hints.predictor import HintsPredictor
 from internalize.experiments.streams import Streams
@@ -36,9 +36,10 @@ from internalize.measure.shift import (
     original_shift,
     samples_needed,
 )
+from internalize.measure.transformer import TransformerPredictor
 from internalize.models.gpt2 import ModelConfig
 from internalize.runs.folder import Run
-from internalize.tasks.hints import neutral_number
+from internalize.tasks.hints import neutral_number, written
 
 InstanceName = Literal["original", "hints", "mixture"]
 INSTANCES: tuple[InstanceName, ...] = get_args(InstanceName)
@@ -86,63 +87,67 @@ def arms_of(instance: InstanceName, seeds: Sequence[int], steps: int | None) -> 
 # The instances in the paper's words ----------------------------------------------------------------------
 
 
-def shift_of(experiment: HintsExperiment | ChainExperiment) -> Shift[Weights]:
-    """The instance that an experiment trains on."""
+def shift_of(arm: str, experiment: HintsExperiment | ChainExperiment) -> Shift[Weights]:
+    """The instance that an arm's experiment trains on: its contexts are the experiment's own examples."""
     if isinstance(experiment, ChainExperiment):
-        return _chain_shift(experiment)
-    task = experiment.task
-    uniform = replace(task, biased_share=0.0)
+        return _chain_shift(arm, experiment)
+    return _bits_shift(arm, experiment)
+
+
+def _bits_shift(arm: str, experiment: HintsExperiment) -> Shift[Weights]:
+    """x ∈ {0,1}^d; a context is what the network reads: x, and what stands in the places for hints."""
+    task, form = experiment.task, experiment.config.form
+    uniform, streams = replace(task, biased_share=0.0), _streams(experiment)
+    one = float(written(torch.ones(()), form))
 
     def inputs(count: int, generator: torch.Generator) -> Tensor:
         return uniform.sample(torch.tensor([0]), count, generator).x
 
-    def contexts(count: int, generator: torch.Generator) -> Tensor:
-        device = generator.device
-        removed = torch.randint(task.hints + 1, (count,), generator=generator, device=device).cpu()
-        return numbers(task.sample(removed, 1, generator), "binary").to(torch.uint8)
+    def label(x: Tensor) -> Tensor:
+        return task.circuit.evaluate(x)[1].to(torch.int64)
+
+    def contexts(step: int) -> Tensor:
+        return experiment.data(step, streams)[0]
 
     def extract(context: Tensor) -> Tensor:
-        return context[:, : task.circuit.inputs]
+        return (context[:, : task.circuit.inputs] == one).to(torch.uint8)
 
     def transport(weights: Weights, budget: int) -> HintsPredictor:
-        return replace(
-            experiment.load_predictor(weights, budget), folded=neutral_number(experiment.config.form)
-        )
+        return replace(experiment.load_predictor(weights, budget), folded=neutral_number(form))
 
-    target = Target(
-        task.circuit.name, inputs, lambda x: task.circuit.evaluate(x)[1].to(torch.int64), task.label_noise
-    )
-    if task.hints == 0:
-        space = f"X = {{0,1}}^{task.circuit.inputs}"
-        biased = f"{100 * task.biased_share:g} % of the inputs with ones at rate {task.bias:g}"
-        return original_shift(target, Contexts(biased, space, contexts, extract), transport)
-    space = f"{{0,1}}^{task.circuit.inputs + task.hints}"
-    return hinted_shift(target, Contexts("hinted stages", space, contexts, extract), transport)
+    target = Target(task.circuit.name, inputs, label, task.label_noise)
+    make = hinted_shift if task.hints else original_shift
+    return make(target, Contexts(arm, contexts, extract), transport)
 
 
-def _chain_shift(experiment: ChainExperiment) -> Shift[Weights]:
+def _chain_shift(arm: str, experiment: ChainExperiment) -> Shift[Weights]:
+    """x = σ_1 … σ_T; a context is the whole sequence: prompt, with LEN_L where there is one, and answer."""
     task, renderer, T = experiment.task, experiment.renderer, experiment.config.horizon
-    formats = experiment.curriculum.formats(1)
+    streams = _streams(experiment)
 
     def inputs(count: int, generator: torch.Generator) -> Tensor:
         return experiment.inputs.sample((count, T), generator)
 
-    def contexts(count: int, generator: torch.Generator) -> Tensor:
-        """Sequences of all formats, filled up with EOS."""
-        symbols = inputs(count, generator)
-        states = task.trace(symbols, renderer.initial_state)
-        drawn = torch.randint(len(formats), (count,), generator=generator, device=generator.device)
-        longest = renderer.prompt_length + T + 1
-        found = torch.full((count, longest), renderer.vocabulary.eos, device=symbols.device)
-        for number, shown in enumerate(formats):
-            own = drawn == number
-            rows = renderer.sequence(symbols[own], states[own], shown)
-            found[own, : rows.shape[1]] = rows
-        return found
+    def label(x: Tensor) -> Tensor:
+        return task.trace(x, renderer.initial_state)[:, -1]
 
-    target = Target(f"{task.name}, T = {T}", inputs, lambda x: task.trace(x, renderer.initial_state)[:, -1])
-    trained_on = Contexts("answers of all lengths", "Σ^T × Q × LEN × answers", contexts, lambda c: c[:, :T])
-    return chain_mixture_shift(target, trained_on, experiment.load_predictor, T)
+    def contexts(step: int) -> Tensor:
+        """Of stage 1, the only one that the arms have."""
+        shown = experiment.shown_at(Progress(iteration=step), streams)
+        return renderer.sequence(*experiment.data(step, streams), shown)
+
+    def transport(weights: Weights, budget: int) -> TransformerPredictor:
+        """Without length tokens the model says what it likes, as it does when it is measured in training."""
+        return experiment.load_predictor(weights, budget if renderer.length_hint else None)
+
+    target = Target(f"{task.name}, T = {T}", inputs, label)
+    trained_on = Contexts(arm, contexts, lambda context: context[:, :T])
+    return chain_mixture_shift(target, trained_on, transport, T + 1 if renderer.length_hint else None)
+
+
+def _streams(experiment: HintsExperiment | ChainExperiment) -> Streams:
+    """Those that the experiment was, or would be, trained with."""
+    return Streams(experiment.config.seed, experiment.device)
 
 
 # What finished runs tell ---------------------------------------------------------------------------------
@@ -152,7 +157,7 @@ COLUMNS: dict[InstanceName, tuple[str, ...]] = {
     "hints": ("folded",),
     "mixture": ("id", "chain_id"),
 }
-"""instance → how the rows of metrics name the accuracy at each of its budgets."""
+"""instance → how the rows of metrics name the accuracy at its budgets, in their order."""
 
 
 @dataclass(frozen=True)
@@ -188,13 +193,12 @@ def findings(instance: InstanceName, arm: str, runs: Sequence[Run], samples: int
     """The arm's curves and final losses at every budget that it can serve."""
     config, experiment = load_experiment(runs[0], "cpu")
     assert isinstance(experiment, HintsExperiment | ChainExperiment)
-    shift = shift_of(experiment)
+    shift = shift_of(arm, experiment)
     seeds = [run.identity().config["seed"] for run in runs]
     found = []
-    for budget, column in zip(shift.budgets, COLUMNS[instance], strict=True):
+    # not strict: what is trained on direct answers has no length tokens to ask for a chain with
+    for budget, column in zip(shift.budgets, COLUMNS[instance], strict=False):
         rows = [list(run.metrics("evaluation")) for run in runs]
-        if f"{column}_accuracy" not in rows[0][0]:
-            continue  # what is trained on direct answers has no length tokens to ask for a chain with
         noise = shift.target.label_noise
         count = "iteration" if isinstance(config, ChainConfig) else "step"
         curves = [
@@ -208,5 +212,6 @@ def findings(instance: InstanceName, arm: str, runs: Sequence[Run], samples: int
             shift.target_loss(run.weights(), budget, samples, Streams(seed)("target")).value
             for run, seed in zip(runs, seeds, strict=True)
         ]
-        found.append(Finding(arm, budget, shift.budgets[budget], shift.target.best, seeds, curves, final))
+        meaning, best = shift.budgets[budget], shift.target.best
+        found.append(Finding(shift.contexts.name, budget, meaning, best, seeds, curves, final))
     return found

@@ -90,7 +90,7 @@ def _another_curriculum(evidence: Evidence, symptoms: Symptoms) -> Iterator[Sugg
             f"right broke at stage {broken.stage}: there the last state has to be said one place earlier than "
             "before, while left leaves the hard step in one place",
         )
-    elif evidence.method == "left" and evidence.model.depth == 1:
+    elif evidence.method == "left" and evidence.model.depth == 1 and evidence.model.network is None:
         yield Suggestion(
             "--method inductive",
             f"left broke at stage {broken.stage} of {evidence.total_stages} with one layer, where the paper "
@@ -141,6 +141,8 @@ def _more_model(evidence: Evidence, symptoms: Symptoms) -> Iterator[Suggestion]:
         other = "larger" if evidence.lr < 1e-3 else "smaller"
         yield Suggestion(f"a {other} --optimizer.lr than {evidence.lr:g}", because)
     model = evidence.model
+    if model.network is not None:  # what its width and heads do is not known here
+        return
     if model.heads < model.width // 2:
         yield Suggestion(
             f"more heads: --model.heads {model.width // 2} (now {model.heads}, of size {model.head_size})",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import types
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -11,12 +12,16 @@ from internalize.errors import BadInput, closest
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 Config = TypeVar("Config")
+LEFT_OUT_UNLESS_SET: Mapping[str, bool] = {"left_out_unless_set": True}
+"""Metadata of a field that came later: None is not written, so that older configs keep their JSON and hash."""
+LARGEST = 2**64
+"""No whole number in a config needs to be as large, and most libraries take none that is."""
 
 
 def to_json(value: Any) -> Any:
     """A config as plain JSON: dataclasses become objects, tuples become lists."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: to_json(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return {name: to_json(item) for name, item in _written_fields(value)}
     if isinstance(value, list | tuple):
         return [to_json(item) for item in value]
     if isinstance(value, Path):
@@ -24,6 +29,13 @@ def to_json(value: Any) -> Any:
     if isinstance(value, dict):
         return {str(key): to_json(item) for key, item in value.items()}
     return value
+
+
+def _written_fields(config: Any) -> Iterator[tuple[str, Any]]:
+    for field in dataclasses.fields(config):
+        value = getattr(config, field.name)
+        if value is not None or not field.metadata.get("left_out_unless_set"):
+            yield field.name, value
 
 
 def from_json(cls: type[Config], data: Any, path: str = "") -> Config:
@@ -112,14 +124,21 @@ def _convert_tuple(arguments: tuple[Any, ...], value: Any, path: str) -> tuple[A
 
 
 def _convert_scalar(hint: Any, value: Any, path: str) -> Any:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if hint is float and is_number:
-        return float(value)
-    if hint is int and is_number and float(value).is_integer():
-        return int(value)
+    if hint in (int, float) and isinstance(value, int | float) and not isinstance(value, bool):
+        return _convert_number(hint, value, path)
     if hint is Path and isinstance(value, str | Path):
         return Path(value)
     if hint in (bool, str) and isinstance(value, hint):
         return value
     names = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
     raise BadInput(path, f"must be {names.get(hint, str(hint))}, got {value!r}")
+
+
+def _convert_number(hint: type[int] | type[float], value: float, path: str) -> float:
+    if isinstance(value, int) and abs(value) >= LARGEST:  # perhaps too large for a float, or to be written out
+        raise BadInput(path, f"must be less than 2^64, got a number of {value.bit_length()} bits")
+    if hint is float:
+        return float(value)
+    if not float(value).is_integer():
+        raise BadInput(path, f"must be a whole number, got {value!r}")
+    return _convert_number(int, int(value), path) if isinstance(value, float) else value

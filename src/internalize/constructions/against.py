@@ -12,6 +12,7 @@ from torch import Tensor
 
 from internalize.constructions.construction import Construction
 from internalize.constructions.counter import CounterConstruction
+from internalize.constructions.predictor import ConstructionPredictor
 from internalize.errors import require
 from internalize.models.attention_maps import run_with_attention
 from internalize.models.gpt2 import GPT2
@@ -125,7 +126,8 @@ def construction_side(construction: Construction, symbols: Tensor) -> Side:
         hits = [(layer[..., register].round() - targets[..., register]) % modulus == 0 for layer in layers]
         readable[modulus] = torch.stack([hit.float().mean(dim=0) for hit in hits])
     weights = tuple(record.weights[:, :, T:, T:].float().mean(dim=0) for record in records)
-    right = construction.answer(symbols) == construction.final_states(symbols)
+    answers = ConstructionPredictor(construction).answer(symbols).output
+    right = answers == construction.final_states(symbols)
     return Side("construction", construction.position_names(), weights, readable, float(right.float().mean()))
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.progress import Progress as ProgressBar
 
-from internalize.configs.folders import require_writable
+from internalize.configs.folders import make_folder, require_writable
 from internalize.constructions.against import LoadRun, TrainedModel, compare
 from internalize.constructions.certificate import certify
 from internalize.constructions.checking import CheckKind, Progress
@@ -51,7 +51,7 @@ class ConstructArguments:
     precision: Precision = "float64"
     """Number format of weights and activations."""
     check: CheckKind = "auto"
-    """exhaustive: all inputs if at most ten million, else random and adversarial ones; auto: up to 100,000."""
+    """exhaustive: all inputs up to ten million, else random and adversarial ones; auto: up to 100 thousand."""
     samples: int = 10_000
     """Random inputs, where not all are checked."""
     seed: int = 0
@@ -187,7 +187,7 @@ def _write(
 
     name = construction.name.replace("/", "-")
     folder = arguments.out or Path(f"construct-{name}-T{construction.horizon}")
-    require_writable(folder).mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     (folder / "certificate.json").write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
     save_file(construction.network.state_dict(), folder / "weights.safetensors")
     written = [path for stem, figure in figures.items() for path in save(figure, folder / stem)]

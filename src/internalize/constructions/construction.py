@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -92,14 +91,6 @@ class Construction(ABC):
     def read_out(self) -> slice:
         """The registers that the unembedding reads."""
         return slice(self.directions.held.start, self.directions.held.start + len(self.unembedding.sizes))
-
-    def weights_digest(self) -> str:
-        """A hash of all parameters."""
-        digest = hashlib.sha256()
-        for name, parameter in sorted(self.network.state_dict().items()):
-            digest.update(name.encode())
-            digest.update(parameter.contiguous().view(torch.uint8).numpy().tobytes())
-        return digest.hexdigest()
 
 
 def build_network(

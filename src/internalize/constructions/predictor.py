@@ -11,6 +11,7 @@ from torch import Tensor
 from internalize.constructions.checking import chunk_size
 from internalize.constructions.construction import Construction
 from internalize.measure.predictor import Prediction
+from internalize.models.digest import digest_of
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class ConstructionPredictor:
 
     @cached_property
     def weights_digest(self) -> str:
-        return self.construction.weights_digest()
+        return digest_of(sorted(self.construction.network.state_dict().items()))
 
     def answer(self, inputs: Tensor) -> Prediction:
         """One forward pass an input."""

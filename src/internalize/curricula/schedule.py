@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from itertools import pairwise
 from typing import Literal
 
-from internalize.errors import require
+from internalize.configs.typed import typed
+from internalize.errors import BadInput, require
 
 DEFAULT_THRESHOLDS = {"loss": 0.02, "accuracy": 0.99}
+LOOK_EVERY = 10
+"""Iterations of a stage between two looks at the running signal: a look makes the program wait for the device,
+and costs a stage at most nine iterations more than it needed."""
 
 
 @dataclass(frozen=True)
+@typed("schedule")
 class ScheduleConfig:
     """When a stage of the curriculum ends."""
 
@@ -26,7 +32,8 @@ class ScheduleConfig:
     memory: int = 50
     """adaptive: the running signal averages over about this many iterations."""
     shortest: int = 100
-    """adaptive: no stage ends before this many iterations."""
+    """adaptive: no stage ends before this many iterations. The signal is looked at every tenth iteration of a
+    stage, so that one that passes ends at a multiple of ten."""
     cap: int | None = None
     """adaptive: a stage ends after this many iterations in any case; no cap if not given."""
     stop_early: bool = False
@@ -43,10 +50,39 @@ class ScheduleConfig:
             low, high = (0.0, float("inf")) if self.signal == "loss" else (0.0, 1.0)
             good = low < self.threshold < high
             require(good, "schedule.threshold", f"must lie in ({low:g}, {high:g}) for {self.signal}")
+        if self.kind == "fixed":
+            self._refuse_what_has_no_effect()
+
+    def _refuse_what_has_no_effect(self) -> None:
+        for field in fields(self):
+            if field.name != "kind" and getattr(self, field.name) != field.default:
+                name = field.name.replace("_", "-")
+                raise BadInput(f"schedule.{name}", "belongs to --schedule.kind adaptive; the stages are fixed")
 
     @property
     def bar(self) -> float:
         return DEFAULT_THRESHOLDS[self.signal] if self.threshold is None else self.threshold
+
+
+@dataclass(frozen=True)
+class EqualShares:
+    """Steps dealt out to stages: as many to each, and the remainder to the last."""
+
+    steps: int
+    stages: int
+
+    def end(self, stage: int) -> int:
+        """Steps done when the stage, from 1, ends."""
+        return self.steps if stage == self.stages else stage * (self.steps // self.stages)
+
+    def stage_of(self, step: int) -> int:
+        """The stage, from 1, that this step, from 0, belongs to."""
+        return min(self.stages, 1 + step // (self.steps // self.stages))
+
+    def sizes(self) -> list[int]:
+        """Steps of each stage."""
+        ends = (self.end(stage) for stage in range(1, self.stages + 1))
+        return [after - before for before, after in pairwise((0, *ends))]
 
 
 @dataclass(frozen=True)
@@ -82,7 +118,7 @@ def end_step(
     iteration, in_stage = progress.iteration + 1, progress.in_stage + 1
     last = progress.stage == stages
     if schedule.kind == "fixed":
-        ended = not last and in_stage == iterations // stages
+        ended = not last and iteration == EqualShares(iterations, stages).end(progress.stage)
     else:
         passed = signal is not None and in_stage >= schedule.shortest and _passes(schedule, signal)
         capped = not last and schedule.cap is not None and in_stage >= schedule.cap
@@ -95,7 +131,7 @@ def end_step(
 
 def looks_at_signal(schedule: ScheduleConfig, progress: Progress) -> bool:
     """Whether the step about to end needs the running signal: reading it can cost a wait for the device."""
-    return schedule.kind == "adaptive" and (progress.in_stage + 1) % 10 == 0
+    return schedule.kind == "adaptive" and (progress.in_stage + 1) % LOOK_EVERY == 0
 
 
 def _passes(schedule: ScheduleConfig, signal: float) -> bool:

@@ -1,9 +1,9 @@
 """Positive distribution shift, generalised (paper, appendix F): learn a hard target from easier contexts.
 
-A learner trains on contexts c ∈ C, labelled by f*∘π, where π extracts from a context the input x ∈ X it is
-about. The transport Tr_b turns the trained model into a predictor on X that may spend the budget b. What
-counts is the *target loss* L^b = E_{x~D} P(Tr_b(M)(x) ≠ f*(x)) on the target distribution D, against that of
-the best hypothesis in the class. The learner succeeds with m samples if L^b ≤ best + ε.
+A learner trains on contexts c ∈ C, drawn from D'_C and labelled by f*∘π, where π extracts from a context the
+input x ∈ X it is about. The transport Tr_b turns the trained model into a predictor on X that may spend the
+budget b. What counts is the *target loss* L^b = E_{x~D} P(Tr_b(M)(x) ≠ f*(x)) on the target distribution D,
+against that of the best hypothesis in the class. The learner succeeds with m samples if L^b ≤ best + ε.
 
 This file knows no training: `analysis/shift.py` trains the paper's three instances.
 """
@@ -48,12 +48,11 @@ class Contexts:
     """(C, D'_C, π): what is trained on."""
 
     name: str
-    space: str
-    """C, in words."""
-    sample: Callable[[int, torch.Generator], Tensor]
-    """D'_C: (count, …) contexts; consumes the generator."""
+    """D'_C, in words."""
+    at: Callable[[int], Tensor]
+    """D'_C: the (batch, …) contexts that a training step, from 0, really reads."""
     extract: Callable[[Tensor], Tensor]
-    """π: (count, …) contexts to the (count, …) inputs they are about."""
+    """π: (batch, …) contexts to the (batch, …) inputs they are about."""
 
 
 @dataclass(frozen=True)
@@ -130,8 +129,16 @@ def hinted_shift(target: Target, trained_on: Contexts, transport: Callable[[M, i
 
 
 def chain_mixture_shift(
-    target: Target, trained_on: Contexts, transport: Callable[[M, int], Predictor], horizon: int
+    target: Target,
+    trained_on: Contexts,
+    transport: Callable[[M, int], Predictor],
+    longest: int | None,
 ) -> Shift[M]:
-    """CoT mixture: C holds answers of all lengths, announced by LEN_L; Tr_b asks for an answer of b tokens."""
-    budgets = {2: "Tr_2: LEN_2, the direct answer", horizon + 1: f"Tr_{horizon + 1}: the full chain"}
+    """CoT mixture: C holds answers of all lengths, announced by LEN_L; Tr_b asks for an answer of b tokens.
+
+    longest: tokens of the full chain; None where C holds direct answers alone, which no LEN_L announces.
+    """
+    budgets = {2: "Tr_2: the direct answer"}
+    if longest is not None:
+        budgets[longest] = f"Tr_{longest}: the full chain"
     return Shift("mixture", target, trained_on, transport, budgets)

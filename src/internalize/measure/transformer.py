@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,11 +9,12 @@ import torch
 from torch import Tensor
 
 from internalize.errors import BadInput
-from internalize.measure.cost import answer_flops
 from internalize.measure.generation import generate
+from internalize.measure.network_cost import costs_of
 from internalize.measure.predictor import Prediction
-from internalize.models.gpt2 import GPT2
+from internalize.models.digest import digest_of
 from internalize.models.kernel import Kernel, make_decoder
+from internalize.models.language_model import LanguageModel
 from internalize.sequences.rendering import Renderer
 
 CACHE_BYTES = 256 * 2**20
@@ -25,7 +25,7 @@ CACHE_BYTES = 256 * 2**20
 class TransformerPredictor:
     """Reads σ_1 … σ_T, writes an answer, and predicts the last state of it."""
 
-    model: GPT2
+    model: LanguageModel
     renderer: Renderer
     budget: int | None = None
     """Tokens of an answer with EOS. Mixture models are asked by LEN_budget (None: the direct answer, LEN_2);
@@ -45,15 +45,11 @@ class TransformerPredictor:
 
     @property
     def model_class(self) -> str:
-        return f"{self.model.config} on {self.model.vocabulary} tokens, {self.model.context} positions"
+        return self.model.hypotheses
 
     @cached_property
     def weights_digest(self) -> str:
-        digest = hashlib.blake2b(digest_size=16)
-        for name, parameter in self.model.named_parameters():
-            digest.update(name.encode())
-            digest.update(parameter.detach().cpu().contiguous().numpy().data)
-        return digest.hexdigest()
+        return digest_of(self.model.weights().items())
 
     def generate(self, symbols: Tensor) -> Tensor:
         """(batch, T) symbols to (batch, at most T+2) tokens."""
@@ -87,5 +83,4 @@ class TransformerPredictor:
         """Operations for an answer of that many tokens, EOS included."""
         if written == 0:
             return 0
-        prompt = self.renderer.prompt_length
-        return answer_flops(self.model.config, self.model.vocabulary, prompt, written)
+        return costs_of(self.model).answer_flops(self.renderer.prompt_length, written)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 from torch import Tensor
 
-from internalize.models.gpt2 import GPT2, LayerCache
+from internalize.models.language_model import LanguageModel
 
 
 class Decoder(Protocol):
@@ -20,11 +20,11 @@ class Decoder(Protocol):
 
 
 class PlainDecoder:
-    """The plain model with its own cache: any device."""
+    """Any model with its own cache, on any device."""
 
-    def __init__(self, model: GPT2) -> None:
+    def __init__(self, model: LanguageModel) -> None:
         self.model = model
-        self._cache: list[LayerCache] | None = None
+        self._cache: Any = None
 
     def prefill(self, tokens: Tensor) -> Tensor:
         logits, self._cache = self.model(tokens, first=tokens.shape[1] - 1)

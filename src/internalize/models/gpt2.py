@@ -6,14 +6,16 @@ runs on any device and is what every faster path is compared with.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from internalize.configs.codec import LEFT_OUT_UNLESS_SET
 from internalize.errors import require
+from internalize.models.language_model import LanguageModel
 
 LAYER_NORM_EPSILON = 1e-5
 ROTARY_BASE = 10_000.0
@@ -37,6 +39,8 @@ class ModelConfig:
     """Position encoding: learned absolute ones (the paper's), none, or rotary."""
     init_std: float = 0.02
     """Standard deviation of the initial weights; into the residual stream they are √(2·depth) times smaller."""
+    network: str | None = field(default=None, metadata=LEFT_OUT_UNLESS_SET)
+    """Your own instead of GPT-2: module:name or file.py:name, called with (config, vocabulary, positions)."""
 
     def __post_init__(self) -> None:
         require(self.depth >= 1, "model.depth", f"must be at least 1, got {self.depth}")
@@ -151,15 +155,11 @@ class Trunk(nn.Module):
         self.ln_f = nn.LayerNorm(config.width, eps=LAYER_NORM_EPSILON)
 
 
-class GPT2(nn.Module):
-    """Tokens to next-token logits. Weights are uninitialised until `initialise` or a load."""
+class GPT2(LanguageModel):
+    """Weights are uninitialised until `initialise` or a load."""
 
     def __init__(self, config: ModelConfig, vocabulary: int, context: int) -> None:
-        """vocabulary: number of token ids; context: most tokens the model can read."""
-        super().__init__()
-        self.config = config
-        self.vocabulary = vocabulary
-        self.context = context
+        super().__init__(config, vocabulary, context)
         self.transformer = Trunk(config, vocabulary, context)
 
     def embed(self, tokens: Tensor, seen: int = 0) -> Tensor:
@@ -172,10 +172,6 @@ class GPT2(nn.Module):
     def forward(
         self, tokens: Tensor, first: int = 0, cache: list[LayerCache] | None = None
     ) -> tuple[Tensor, list[LayerCache]]:
-        """Logits (batch, new - first, vocabulary) at the positions from `first` on, and the grown cache.
-
-        tokens: (batch, new) ids; with a cache they follow the positions in it.
-        """
         seen = 0 if cache is None else cache[0].keys.shape[2]
         if seen + tokens.shape[1] > self.context:
             raise ValueError(f"reads at most {self.context} tokens, got {seen + tokens.shape[1]}")

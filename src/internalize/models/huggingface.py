@@ -100,7 +100,7 @@ def _tokenizer(tokens: Sequence[str], eos: int) -> dict[str, Any]:
 
 def load_weights(model: GPT2, weights: Mapping[str, Tensor], field: str) -> None:
     """Copy weights into the model, which must fit it."""
-    model.load_state_dict(fitting_weights(model, weights, field))
+    model.load(fitting_weights(model, weights, field), field)
 
 
 def fitting_weights(model: GPT2, weights: Mapping[str, Tensor], field: str) -> dict[str, Tensor]:
@@ -108,7 +108,6 @@ def fitting_weights(model: GPT2, weights: Mapping[str, Tensor], field: str) -> d
 
     A tied `lm_head.weight` may be there too. The model may be on the meta device: only its shapes are read.
     """
-    own = model.state_dict()
     given = {name: tensor for name, tensor in weights.items() if name != "lm_head.weight"}
     # folders saved from the bare GPT2Model lack the prefix
     if not any(name.startswith("transformer.") for name in given):
@@ -117,16 +116,7 @@ def fitting_weights(model: GPT2, weights: Mapping[str, Tensor], field: str) -> d
     given = {
         name: tensor for name, tensor in given.items() if not name.endswith((".attn.bias", ".attn.masked_bias"))
     }
-    for name, tensor in own.items():
-        require(name in given, field, f"has no weights {name}")
-        same = given[name].shape == tensor.shape
-        require(
-            same,
-            field,
-            f"{name} has shape {tuple(given[name].shape)}, this model needs {tuple(tensor.shape)}",
-        )
-    unknown = sorted(set(given) - set(own))
-    require(not unknown, field, f"has weights that this model lacks: {', '.join(unknown[:3])}")
+    model.require_fit(given, field)
     return given
 
 

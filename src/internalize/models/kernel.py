@@ -9,6 +9,7 @@ from torch import Tensor
 
 from internalize.models.decoder import Decoder, PlainDecoder
 from internalize.models.gpt2 import GPT2, ModelConfig
+from internalize.models.language_model import LanguageModel
 from internalize.models.step import PlainStep, Precision, Step
 
 Kernel = Literal["plain", "fast"]
@@ -29,19 +30,21 @@ def rule(config: ModelConfig) -> Kernel:
     return "plain" if config.heads <= 2 and config.head_size >= 64 else "fast"
 
 
-def make_step(kernel: Kernel, precision: Precision, model: GPT2, gradient: Tensor) -> Step:
+def make_step(kernel: Kernel, precision: Precision, model: LanguageModel, gradient: Tensor) -> Step:
     """A training step of that kernel; gradient: the flat one of `flatten_parameters(model)`."""
     if kernel == "fast":
         from internalize.models.fast import FastStep
 
+        assert isinstance(model, GPT2)  # no other network has a fast path
         return FastStep(model, gradient, precision)
     return PlainStep(model, gradient, precision)
 
 
-def make_decoder(kernel: Kernel, model: GPT2, batch: int) -> Decoder:
+def make_decoder(kernel: Kernel, model: LanguageModel, batch: int) -> Decoder:
     """A decoder of that kernel for at most so many sequences at once."""
     if kernel == "fast":
         from internalize.models.fast import FastDecoder
 
+        assert isinstance(model, GPT2)
         return FastDecoder(model, batch)
     return PlainDecoder(model)

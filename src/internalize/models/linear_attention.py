@@ -1,7 +1,10 @@
 """One causal linear-attention layer on scalar tokens, with the parity activation (paper §4, appendix D).
 
 The layer has one matrix of weights, W ∈ R^{D×D}: what position i takes from position j. It is written here
-twice: in its full form, as attention over a token matrix, and in the simplified form that everything else uses.
+twice, as the paper has it: in its full form, as attention over a token matrix, and in its simplified form. Both
+are slow, and autograd goes through them. They say what the layer is: what trains it
+(`experiments/parity/descent.py`) and what asks it (`experiments/parity/predictor.py`) compute the same in fewer
+operations, and are tested against them.
 """
 
 from __future__ import annotations
@@ -20,17 +23,6 @@ def parity_activation(s: Tensor) -> Tensor:
 def left_slope(s: Tensor) -> Tensor:
     """σ', at integers from the left: +1 on (m, m+1] for even m, -1 for odd m."""
     return 1 - 2 * (torch.remainder(torch.ceil(s), 2) == 0).to(s.dtype)
-
-
-def target_of(s: Tensor, z: Tensor) -> Tensor:
-    """τ: the integer of parity z that is nearest to s; of two equally near ones the left, as σ' is from there.
-
-    On the piece of σ that holds s, σ(s) - z = ±(s - τ) with the sign of the slope. So the gradient of
-    ½(σ(s) - z)² is simply s - τ: every example is a linear regression towards an integer, which stays the same
-    for as long as s stays in (τ-1, τ+1].
-    """
-    end = torch.ceil(s)  # s lies on the piece (end - 1, end], which the left slope is of
-    return end - torch.remainder(end - z, 2)
 
 
 class ParityActivation(torch.autograd.Function):

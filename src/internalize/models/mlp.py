@@ -7,7 +7,6 @@ products; here a step is three products a layer, the last of which adds to the w
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from internalize.models.digest import digest_of
 from internalize.models.step import Precision
 
 CHUNK = 2_048
@@ -91,10 +91,7 @@ class MLP:
 
     def digest(self) -> str:
         """A hash of all weights."""
-        digest = hashlib.blake2b(digest_size=16)
-        for tensor in self.tensors().values():
-            digest.update(tensor.cpu().contiguous().numpy().data)
-        return digest.hexdigest()
+        return digest_of(self.tensors().items())
 
 
 def mlp_from(tensors: Mapping[str, Tensor], device: torch.device) -> MLP:

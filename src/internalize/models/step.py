@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from internalize.models.gpt2 import GPT2
+from internalize.models.language_model import LanguageModel
 
 Precision = Literal["fp32", "bf16"]
 """bf16: matrix products in bfloat16; weights, optimizer, layer norm and softmax stay in fp32."""
@@ -38,9 +38,9 @@ class Step(Protocol):
 
 
 class PlainStep:
-    """The step by autograd: any device, any position encoding; every faster step is compared with it."""
+    """The step by autograd: any network, any device; every faster step is compared with it."""
 
-    def __init__(self, model: GPT2, gradient: Tensor, precision: Precision = "fp32") -> None:
+    def __init__(self, model: LanguageModel, gradient: Tensor, precision: Precision = "fp32") -> None:
         """gradient: the flat gradient that `flatten_parameters(model)` returned."""
         self.model = model
         self.gradient = gradient

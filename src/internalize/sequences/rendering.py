@@ -41,6 +41,7 @@ class Renderer:
 
     @property
     def prompt_length(self) -> int:
+        """Where the answer begins, which alone the loss is taken on."""
         return self.horizon + 1 + self.length_hint
 
     @property
@@ -73,10 +74,6 @@ class Renderer:
     def sequence(self, symbols: Tensor, states: Tensor, shown: Shown) -> Tensor:
         """Prompt and answer: (batch, prompt_length + K + 1) tokens."""
         return torch.cat([self.prompt(symbols, len(shown) + 1), self.answer(states, shown)], dim=1)
-
-    def scored(self, sequence_length: int) -> Tensor:
-        """(sequence_length,) mask of the tokens that the loss is taken on: the answer and nothing else."""
-        return torch.arange(sequence_length) >= self.prompt_length
 
     def read(self, generated: Tensor) -> Answers:
         """(batch, G) tokens written after the prompt; whatever follows the first EOS is ignored."""

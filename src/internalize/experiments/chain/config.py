@@ -12,9 +12,9 @@ import torch
 from internalize.configs.named import Copies, Source
 from internalize.curricula import ScheduleConfig, find_curriculum
 from internalize.errors import require
-from internalize.experiments.chain.starting_weights import find_weights
-from internalize.models.gpt2 import GPT2, ModelConfig
-from internalize.models.huggingface import fitting_weights, read_weights
+from internalize.experiments.chain.starting_weights import find_weights, read_starting_weights
+from internalize.models.gpt2 import ModelConfig
+from internalize.models.own_network import OwnNetwork, find_network
 from internalize.models.step import Precision
 from internalize.sequences.rendering import Renderer
 from internalize.sequences.vocabulary import vocabulary_of
@@ -83,7 +83,7 @@ class ChainConfig:
     method: str = "left"
     """cot, e2e, left, right, inductive, even, geometric, mixture, mixture:right, or your own module:Class."""
     iterations: int = 50_000
-    """Training steps in all (the paper: 50,000; S_3 200,000)."""
+    """Training steps in all (the paper: 50 thousand; S_3 200 thousand)."""
     seed: int = 0
     """Everything random in the run is a function of this number."""
     model: ModelConfig = field(default_factory=ModelConfig)
@@ -93,7 +93,7 @@ class ChainConfig:
     batch: int = 128
     """Fresh sequences a step."""
     inputs: str = "uniform"
-    """Training inputs: uniform, binomial:p, or weights:w0,w1,…"""
+    """Training inputs: uniform, binomial:p, or weights:… (a number a symbol, commas between)."""
     ood_inputs: str = "binomial:0.8"
     """Inputs out of distribution, for measuring only."""
     initial_state: int | None = None
@@ -127,13 +127,21 @@ class ChainConfig:
             "iterations",
             f"must be at least the {curriculum.stages} stages of {self.method}, got {self.iterations}",
         )
+        if self.model.network is not None:
+            why = "with model.network: only the built-in GPT-2 has"
+            require(self.kernel != "fast", "kernel", f"cannot be fast {why} a fast path")
+            require(self.precision == "fp32", "precision", f"must be fp32 {why} bfloat16 products")
+        language = Renderer(vocabulary_of(task, self.horizon, curriculum.length_hint), self.horizon, 0)
+        make_model, network_source = find_network(self.model, copies)
+        with torch.device("meta"):  # of GPT-2 only the shapes are needed
+            model = make_model(language.vocabulary.size, language.context)
         weights = None if self.init_from is None else find_weights(self.init_from, copies)
         if weights is not None:
-            language = Renderer(vocabulary_of(task, self.horizon, curriculum.length_hint), self.horizon, 0)
-            with torch.device("meta"):
-                shapes = GPT2(self.model, language.vocabulary.size, language.context)
-            fitting_weights(shapes, read_weights(weights.path, "init-from"), "init-from")
-        return [source for source in (task_source, curriculum_source, weights) if source is not None]
+            read_starting_weights(model, weights)
+        if isinstance(model, OwnNetwork):
+            model.check()
+        sources = (task_source, curriculum_source, network_source, weights)
+        return [source for source in sources if source is not None]
 
     @property
     def samples_per_step(self) -> int:

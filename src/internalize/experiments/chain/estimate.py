@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import statistics
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
 
 from internalize.curricula import Shown
 from internalize.experiments.chain.config import ChainConfig
+from internalize.experiments.chain.counting import measured_answers, megabytes
 from internalize.experiments.chain.experiment import ChainExperiment
 from internalize.experiments.chain.state import ChainState
 from internalize.experiments.streams import Streams
-from internalize.measure import cost
+from internalize.experiments.trials import median_seconds
+from internalize.measure.generation import generate
+from internalize.models.kernel import make_decoder
 
-PATIENCE = 0.5
-"""Seconds that timing one thing may take, beyond its first three calls."""
 TRIAL_ANSWERS = 64
 LARGE_STEP = 2e10
 """Operations above which a step is timed on a part of its batch, so that the estimate stays quick."""
@@ -28,6 +26,11 @@ class Estimate:
     parameters: int
     seconds: float
     megabytes: float
+
+
+def seconds_of_run(config: ChainConfig, device: torch.device) -> float:
+    """Weights from elsewhere are not read: they take as long as others."""
+    return estimate(replace(config, init_from=None), device).seconds
 
 
 def estimate(config: ChainConfig, device: torch.device) -> Estimate:
@@ -43,30 +46,38 @@ def estimate(config: ChainConfig, device: torch.device) -> Estimate:
     state = trial.init(streams)
     formats = [first] if first == last else [first, last]
     per_step = sum(_seconds_of_step(trial, state, streams, shown) for shown in formats) / len(formats)
-    update = _median_seconds(state.optimizer.step)
+    update = median_seconds(state.optimizer.step)
     parameters = sum(p.numel() for p in state.model.parameters())
     seconds = config.iterations * (per_step * config.batch / batch + update) + _evaluation_seconds(full, state)
     return Estimate(parameters, seconds, megabytes(full, first, parameters))
 
 
 def _evaluation_seconds(experiment: ChainExperiment, state: ChainState) -> float:
-    """All measurements of a run, from a few answers at full length; with stages half as long on average."""
-    config = experiment.config
-    symbols = experiment.inputs.sample(
-        (TRIAL_ANSWERS, config.horizon), Streams(0, experiment.device)("estimate")
+    """All measurements of a run, from a few answers: the shortest, the longest, and a straight line between."""
+    shortest, longest = 2, experiment.config.horizon + 1
+    short, long = (_seconds_of_answer(experiment, state, written) for written in (shortest, longest))
+    a_token = (long - short) / max(1, longest - shortest)
+    return sum(
+        asked.answers * (short + a_token * (asked.written - shortest)) for asked in measured_answers(experiment)
     )
-    predictor = experiment.predictor(state, config.horizon + 1)
-    an_answer = _median_seconds(lambda: predictor.generate(symbols)) / TRIAL_ANSWERS
-    times = config.iterations // config.evaluation_interval + experiment.curriculum.stages
-    answers = 2 * (times * config.evaluation.samples + config.evaluation.final_samples)
-    return answers * an_answer / (1 if experiment.curriculum.stages == 1 else 2)
+
+
+def _seconds_of_answer(experiment: ChainExperiment, state: ChainState, written: int) -> float:
+    """Of that many tokens, which a model that has learned nothing yet must be made to write."""
+    renderer, inputs = experiment.renderer, experiment.inputs
+    symbols = inputs.sample((TRIAL_ANSWERS, renderer.horizon), Streams(0, experiment.device)("estimate"))
+    prompt = renderer.prompt(symbols, written if renderer.length_hint else None)
+
+    def answer() -> None:
+        decoder = make_decoder(state.kernel, state.model, TRIAL_ANSWERS)
+        generate(decoder, prompt, renderer.vocabulary.eos, written, forced_states=written - 1)
+
+    return median_seconds(answer) / TRIAL_ANSWERS
 
 
 def _trial_batch(experiment: ChainExperiment, shown: Shown) -> int:
-    config, renderer = experiment.config, experiment.renderer
-    flops = cost.training_flops(
-        config.model, renderer.vocabulary.size, config.batch, renderer.prompt_length, len(shown) + 1
-    )
+    config, prompt = experiment.config, experiment.renderer.prompt_length
+    flops = experiment.costs.training_flops(config.batch, prompt, len(shown) + 1)
     return max(1, min(config.batch, int(config.batch * LARGE_STEP / flops)))
 
 
@@ -77,29 +88,4 @@ def _seconds_of_step(experiment: ChainExperiment, state: ChainState, streams: St
         symbols, states = experiment.data(0, streams)
         state.step(experiment.renderer.sequence(symbols, states, shown), experiment.renderer.prompt_length)
 
-    return _median_seconds(step)
-
-
-def _median_seconds(function: Callable[[], object]) -> float:
-    """Of some calls, after one to warm up."""
-    function()
-    times: list[float] = []
-    while len(times) < 2 or (len(times) < 20 and sum(times) < PATIENCE):
-        start = time.perf_counter()
-        function()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times)
-
-
-def megabytes(experiment: ChainExperiment, shown: Shown, parameters: int) -> float:
-    """Weights, gradient and two optimizer moments; and what a forward pass keeps for the backward one.
-
-    Kept for each token and layer: about eleven rows of the width and three of the MLP; and two scores for
-    each pair of positions and head where attention is not fused.
-    """
-    config, renderer = experiment.config, experiment.renderer
-    length = renderer.prompt_length + len(shown)
-    model = config.model
-    tokens = config.batch * length
-    kept = model.depth * tokens * (11 * model.width + 3 * model.mlp_width + 2 * model.heads * length)
-    return 4 * (4 * parameters + kept) / 2**20
+    return median_seconds(step)

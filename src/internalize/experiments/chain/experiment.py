@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -14,16 +15,19 @@ from internalize.curricula.schedule import begin_step, end_step, looks_at_signal
 from internalize.experiments.chain.config import ChainConfig
 from internalize.experiments.chain.data import TrainingData
 from internalize.experiments.chain.evaluation import evaluation_row, summary_row
-from internalize.experiments.chain.starting_weights import find_weights
+from internalize.experiments.chain.starting_weights import find_weights, read_starting_weights
 from internalize.experiments.chain.state import AnswerAverages, ChainState, part_of
 from internalize.experiments.protocol import Finish, Row, Stage
 from internalize.experiments.streams import Streams
+from internalize.measure.network_cost import Costs, costs_of
 from internalize.measure.transformer import TransformerPredictor
 from internalize.models.adamw import AdamW
 from internalize.models.flat import flatten_parameters
 from internalize.models.gpt2 import GPT2
-from internalize.models.huggingface import folder_files, is_exportable, load_weights, read_weights
+from internalize.models.huggingface import folder_files, is_exportable
 from internalize.models.kernel import Kernel, choose_kernel, make_step
+from internalize.models.language_model import LanguageModel
+from internalize.models.own_network import find_network
 from internalize.sequences.rendering import Renderer
 from internalize.sequences.vocabulary import vocabulary_of
 from internalize.tasks.inputs import parse_inputs
@@ -39,6 +43,7 @@ class ChainExperiment:
         self.copies = copies
         self.task = find_task(config.task, "task", copies)[0].to(device)
         self.curriculum = find_curriculum(config.method, config.horizon, copies)[0]
+        self._make_model = find_network(config.model, copies)[0]
         self.inputs = parse_inputs(config.inputs, self.task.symbols, "inputs")
         self.ood_inputs = parse_inputs(config.ood_inputs, self.task.symbols, "ood-inputs")
         initial = self.task.initial_state if config.initial_state is None else config.initial_state
@@ -55,13 +60,13 @@ class ChainExperiment:
         if config.init_from is None:
             model.initialise(streams("init"))
         else:
-            path = find_weights(config.init_from, self.copies).path
-            load_weights(model, read_weights(path, "init-from"), "init-from")
+            source = find_weights(config.init_from, self.copies)
+            model.load(read_starting_weights(model, source), "init-from")
         return self._assemble(model, Progress(), self._kernel())
 
     def restore(self, tensors: Mapping[str, Tensor], scalars: Mapping[str, Any]) -> ChainState:
         model = self.new_model()
-        load_weights(model, part_of(tensors, "model"), "checkpoint")
+        model.load(part_of(tensors, "model"), "checkpoint")
         state = self._assemble(model, Progress(**scalars["progress"]), scalars["kernel"])
         state.optimizer.load(part_of(tensors, "optimizer"), scalars["optimizer"])
         state.averages.load(part_of(tensors, "averages"))
@@ -69,14 +74,21 @@ class ChainExperiment:
 
     def _kernel(self) -> Kernel:
         choice = self.config.kernel
+        if self.config.model.network is not None:  # the fast path is GPT-2's
+            return "plain"
         return choose_kernel(self.config.model, self.device) if choice == "auto" else choice
 
-    def new_model(self) -> GPT2:
+    def new_model(self) -> LanguageModel:
         """A model of the config's shape, its weights not yet set."""
-        vocabulary, context = self.renderer.vocabulary.size, self.renderer.context
-        return GPT2(self.config.model, vocabulary, context).to(self.device)
+        return self._make_model(self.renderer.vocabulary.size, self.renderer.context).to(self.device)
 
-    def _assemble(self, model: GPT2, progress: Progress, kernel: Kernel) -> ChainState:
+    @cached_property
+    def costs(self) -> Costs:
+        """What its models cost, whatever their weights."""
+        with torch.device("meta"):  # of GPT-2 only the shapes are needed
+            return costs_of(self._make_model(self.renderer.vocabulary.size, self.renderer.context))
+
+    def _assemble(self, model: LanguageModel, progress: Progress, kernel: Kernel) -> ChainState:
         parameters, gradient = flatten_parameters(model)
         choice = self.config.optimizer
         optimizer = AdamW(parameters, gradient, choice.lr, choice.betas, choice.weight_decay)
@@ -159,9 +171,9 @@ class ChainExperiment:
 
     def finish(self, state: ChainState, streams: Streams) -> Finish:
         """Consumes streams("final/…")."""
-        files = {}
-        if is_exportable(state.model):
-            files = folder_files(state.model, self.renderer.vocabulary.tokens(), self.renderer.vocabulary.eos)
+        files, model = {}, state.model
+        if isinstance(model, GPT2) and is_exportable(model):
+            files = folder_files(model, self.renderer.vocabulary.tokens(), self.renderer.vocabulary.eos)
         return Finish(summary_row(self, state, streams), state.weights(), files)
 
     def predictor(self, state: ChainState, budget: int | None) -> TransformerPredictor:
@@ -170,5 +182,5 @@ class ChainExperiment:
     def load_predictor(self, weights: Mapping[str, Tensor], budget: int | None) -> TransformerPredictor:
         """A predictor from saved weights, as of a stage's end."""
         model = self.new_model()
-        load_weights(model, weights, "run")
+        model.load(weights, "run")
         return TransformerPredictor(model, self.renderer, budget, self._kernel())

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from torch import Tensor
+
 from internalize.configs.named import Copies, Source
 from internalize.errors import BadInput, require
+from internalize.models.gpt2 import GPT2
+from internalize.models.huggingface import fitting_weights, read_weights
+from internalize.models.language_model import LanguageModel
 from internalize.runs.folder import Run
 
 
@@ -25,3 +30,12 @@ def find_weights(text: str, copies: Copies, field: str = "init-from") -> Source:
         return Source(text, run.weights_path(int(stage) if at else None))
     except BadInput as error:
         raise BadInput(field, error.message) from None
+
+
+def read_starting_weights(model: LanguageModel, source: Source, field: str = "init-from") -> dict[str, Tensor]:
+    """The weights in the file under the model's own names, refused where they do not fit it."""
+    weights = read_weights(source.path, field)
+    if isinstance(model, GPT2):  # folders of other people's name the same weights in several ways
+        weights = fitting_weights(model, weights, field)
+    model.require_fit(weights, field)
+    return weights

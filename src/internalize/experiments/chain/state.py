@@ -11,8 +11,8 @@ from torch import Tensor
 
 from internalize.curricula import Progress, ScheduleConfig
 from internalize.models.adamw import AdamW
-from internalize.models.gpt2 import GPT2
 from internalize.models.kernel import Kernel
+from internalize.models.language_model import LanguageModel
 from internalize.models.step import AnswerStats, Step
 
 
@@ -76,7 +76,7 @@ class ChainState:
 
     def __init__(
         self,
-        model: GPT2,
+        model: LanguageModel,
         optimizer: AdamW,
         step: Step,
         averages: AnswerAverages,
@@ -91,7 +91,7 @@ class ChainState:
         self.kernel = kernel
 
     def weights(self) -> dict[str, Tensor]:
-        return {name: parameter.detach() for name, parameter in self.model.named_parameters()}
+        return self.model.weights()
 
     def tensors(self) -> dict[str, Tensor]:
         parts = {

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-Precision = Literal["fp32", "bf16"]
-"""Of the products' operands; weights, optimizer, layer norm and softmax are always float32."""
+from internalize.models.step import Precision
+
+__all__ = ["Buffer", "Precision", "as_array", "operand_type"]
 
 
 def operand_type(precision: Precision) -> torch.dtype:
+    """Of what products read."""
     return torch.bfloat16 if precision == "bf16" else torch.float32
 
 
