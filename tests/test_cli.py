@@ -6,12 +6,16 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
+import numpy
 import pytest
+import torch
 
 from internalize import Run
 from internalize.cli import COMMANDS, main
+from internalize.tasks import commands
 
 FILES = {
     "empty.json": "",
@@ -84,6 +88,7 @@ TRAIN = [
     ("--optimizer.betas 0.9 1.5", "optimizer.betas: must lie in [0, 1), got (0.9, 1.5)"),
     ("--optimizer.betas 0.9 x", "--optimizer.betas: must be numbers, got '0.9', 'x'"),
     ("--schedule.cap 3", "schedule.cap: must be at least schedule.shortest = 100, got 3"),
+    ("--schedule.cap 300", "schedule.cap: belongs to --schedule.kind adaptive"),
     ("--schedule.threshold -1", "schedule.threshold: must lie in"),
     ("--schedule.kind slow", "--schedule.kind: must be one of 'fixed', 'adaptive', got 'slow'"),
     ("--evaluation.samples 0", "evaluation.samples: must be at least 1, got 0"),
@@ -103,7 +108,7 @@ TRAIN = [
 
 OTHERS = [
     ("trian", "command: unknown command 'trian' (did you mean 'train'?)"),
-    ("evaluate", "evaluate: PATH is missing: The run's folder."),
+    ("evaluate", "evaluate: PATH is missing: The run's folder, or the beginning of its hash."),
     ("evaluate nowhere", "run: nowhere is not a run folder"),
     ("evaluate file", "run: file is not a run folder"),
     ("evaluate folder", "run: folder/config.json cannot be read"),
@@ -115,17 +120,29 @@ OTHERS = [
     ("evaluate {run} --budget 6", "budget: must lie in 2…5"),
     ("evaluate {run} --budget -3", "budget: must lie in 2…5"),
     ("evaluate {run} --seed x", "--seed: must be a whole number"),
+    ("evaluate {run} --seed -1", "seed: must lie in 0 … 2^63-1, got -1"),
+    ("evaluate {run} --samples 100000000000", "samples: 100,000,000,000 sequences of 4 symbols needs about"),
+    ("show {run} --examples 100000000000", "examples: 100,000,000,000 sequences of 4 symbols needs about"),
+    ("check {run} --against {run}@1 --seed -1", "seed: must lie in"),
+    ("matrix {run} --seed 9223372036854775808", "seed: must lie in 0 … 2^63-1, got 9223372036854775808"),
+    ("probe {run} --seed -1", "seed: must lie in"),
+    ("construct --seed -1", "seed: must lie in"),
     ("show {run} --examples 0", "examples: must be at least 1, got 0"),
     ("show {run} --inputs weights:1", "inputs: weights needs 2 numbers"),
     ("show nowhere", "run: nowhere is not a run folder"),
+    ("show abc", "run: abc is neither a run folder nor the beginning of a hash below runs; where runs are "
+                 "elsewhere, the environment variable INTERNALIZE_RUNS says so"),
     ("resume nowhere", "run: nowhere is not a run folder"),
     ("resume {run} --fresh", "fresh: belongs to train"),
     ("tasks Z5", "task: unknown task 'Z5'"),
     ("tasks float.json", "transitions[1][1]: must be a whole number"),
     ("tasks --draw", "task: say which task"),
     ("tasks C3 --draw --out file/x", "out: cannot write to file/x: "),
+    ("tasks C3 --draw --out /proc/x", "out: cannot write to /proc/x: "),
+    ("construct --order 2 --horizon 2 --draw --out /proc/x", "out: cannot write to /proc/x: "),
     ("demo --out file/x", "out: cannot write to file/x: "),
-]
+    ("demo --out /proc/x", "out: cannot write to /proc/x: "),
+]  # fmt: skip
 
 
 @pytest.fixture
@@ -219,6 +236,38 @@ def test_results_are_one_json_object_last(here: Path, capsys: pytest.CaptureFixt
     assert captured.err == ""
     assert main(["evaluate", result["run"], "--samples", "20", "--inputs", "binomial:0.8", "--json"]) == 0
     assert set(json.loads(capsys.readouterr().out)) >= {"accuracy", "interval", "response_length"}
+
+
+@pytest.mark.parametrize(
+    ("problem", "words"),
+    [
+        (lambda: torch.empty(10**15), "not enough memory for 4000000000000000 bytes more; a smaller batch"),
+        (lambda: torch.empty(2**62, 2**10), "not enough memory; a smaller batch"),
+        (lambda: numpy.empty(10**15), "not enough memory for 7.11 PiB more; a smaller batch"),
+        (lambda: bytes(10**15), "not enough memory; a smaller batch"),
+    ],
+)
+def test_memory_that_is_not_there_takes_one_line(
+    problem: Callable[[], object],
+    words: str,
+    here: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(commands, "parse_task", lambda name: problem())
+    assert main(["tasks", "C3"]) == 1
+    captured = capsys.readouterr()
+    assert captured.err.startswith(f"internalize: {words}")
+    assert captured.err.count("\n") == 1
+
+
+def test_other_mistakes_keep_their_traceback(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def mistaken(name: str) -> None:
+        raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
+
+    monkeypatch.setattr(commands, "parse_task", mistaken)
+    with pytest.raises(RuntimeError, match="mat1"):
+        main(["tasks", "C3"])
 
 
 def test_names_that_look_like_markup_are_printed_as_they_are(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import warnings
 from collections.abc import Callable, Sequence
@@ -10,6 +11,7 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from internalize.configs.command_line import parse
+from internalize.configs.seeds import require_seed
 from internalize.errors import BadInput, RunFailed, RunWarning, closest
 
 
@@ -104,6 +106,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BadInput as error:
         print(f"internalize: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
+    except (MemoryError, RuntimeError) as error:
+        if not _is_out_of_memory(error):
+            raise
+        asked = re.search(r"allocate ([\d.]+ \w+)", str(error))
+        more = f" for {asked[1]} more" if asked else ""
+        advice = "a smaller batch, model or number of samples needs less"
+        print(f"internalize: not enough memory{more}; {advice}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:  # the reader of a pipe has gone: nothing is wrong here
@@ -127,8 +137,15 @@ def _run(words: list[str]) -> int:
     command = COMMANDS[name]
     module = import_module(command.module)
     arguments = parse(getattr(module, command.arguments), words[len(name.split()) :], f"internalize {name}")
+    require_seed(getattr(arguments, "seed", 0))  # of all who read runs; a training's config looks at its own
     function: Callable[[Any], int | None] = getattr(module, command.function)
     return _carry_out(function, arguments)
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    """Torch says it in words: on the processor, on a GPU, and of sizes beyond any memory."""
+    words = ("can't allocate memory", "out of memory", "Storage size calculation overflowed")
+    return isinstance(error, MemoryError) or any(text in str(error) for text in words)
 
 
 def _warn_in_one_line(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:

@@ -67,9 +67,10 @@ class Way:
 
 
 def demo_command(arguments: DemoArguments) -> None:
+    require_writable(arguments.out)
     base = replace(SETTING, seed=arguments.seed, iterations=arguments.iterations)
     configs = [replace(base, method=method) for method in METHODS]
-    execution = Execution(out=require_writable(arguments.out) / "runs", device=arguments.device)
+    execution = Execution(out=arguments.out / "runs", device=arguments.device)
     started = time.perf_counter()
     outcomes = execute_many(configs, execution, observer=fleet_view("internalize demo", ChainConfig.headline))
     runs = []
@@ -163,5 +164,5 @@ def accuracy_curve(run: Run) -> Any:
     """ID and OOD accuracy over iterations, stage ends marked."""
     figure, axes = new_figure(width=8.0, height=3.8)
     accuracy_over_training(axes, list(run.metrics("evaluation")), chance=0.5)
-    axes.legend(loc="lower left")
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside upper center", ncols=2)
     return figure

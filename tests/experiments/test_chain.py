@@ -123,8 +123,8 @@ def test_an_adaptive_training_moves_on_by_its_running_loss() -> None:
 
 def test_running_averages_by_hand() -> None:
     averages = AnswerAverages(4, CPU)
-    worst, mean = ScheduleConfig(), ScheduleConfig(judge="mean")
-    accurate = ScheduleConfig(signal="accuracy")
+    worst, mean = ScheduleConfig("adaptive"), ScheduleConfig("adaptive", judge="mean")
+    accurate = ScheduleConfig("adaptive", signal="accuracy")
     for loss in ([1.0, 2.0, 6.0], [3.0, 2.0, 0.0]):
         averages.add(AnswerStats(torch.tensor(loss), torch.tensor(loss) / 10), memory=2)
     assert averages.signal(worst) == 3.0  # plain means so far: 2, 2, 3; the fourth position is not in use

@@ -5,15 +5,21 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from internalize import ChainConfig, EvaluationConfig, Execution, ModelConfig, OptimizerConfig, train
+from internalize.display.fleet import LiveFleet
 from internalize.errors import BadInput
+from internalize.experiments import side_by_side
+from internalize.experiments.driving import Outcome
 from internalize.experiments.many import execute_many
 from tests.experiments.faults import bytes_of
 
@@ -77,6 +83,57 @@ def test_a_dead_worker_costs_its_own_run_only_and_the_same_call_goes_on(tmp_path
     assassin = Assassin(tmp_path)
     outcomes = execute_many(configs, Execution(out=tmp_path), workers=1, observer=assassin)
     assert assassin.killed
-    assert [outcome.state for outcome in outcomes] == ["failed", "done"]
+    assert [outcome.state for outcome in outcomes] == ["interrupted", "done"]
+    assert (outcomes[0].error, outcomes[0].exit_code) == ("the worker process died (signal 9)", 1)
     again = execute_many(configs, Execution(out=tmp_path), workers=1)
     assert [outcome.state for outcome in again] == ["done", "done"]
+
+
+def test_a_worker_that_dies_in_the_middle_of_a_line_is_heard_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = tmp_path / "worker"
+    worker.write_text('#!/bin/sh\nprintf \'{"event": "stepped"}\\n{"event": "do\'\nexit 3\n')
+    worker.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(worker))
+    found: list[Outcome] = []
+    driver = threading.Thread(
+        target=lambda: found.extend(execute_many([BRIEF], Execution(out=tmp_path / "runs"))), daemon=True
+    )
+    driver.start()
+    driver.join(timeout=60)
+    assert [(outcome.state, outcome.error) for outcome in found] == [
+        ("failed", "the worker process died (exit code 3)")
+    ]
+
+
+NOT_MARKUP = "list[int] [/x] [bold] :x:"
+"""Rich would take some of it for styles and leave it out, raise at the end of one that never began, and draw a
+picture for the last."""
+
+
+def test_names_and_errors_are_shown_to_the_letter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(ChainConfig, "label", lambda _: f"a run {NOT_MARKUP}")
+    ended = [Outcome(BRIEF, "failed", error=f"an error {NOT_MARKUP}, {'long ' * 30}", exit_code=1)]
+    monkeypatch.setattr(side_by_side, "execute_many", lambda *_: ended)
+    side_by_side.train_side_by_side([BRIEF], Execution(quiet=True), None, "")
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"a run {NOT_MARKUP}: failed, an error {NOT_MARKUP}, long" in line
+
+    done = [Outcome(BRIEF, "done", train(BRIEF, out=tmp_path))]
+    where = Execution(out=Path(NOT_MARKUP))
+    assert side_by_side.report_side_by_side(done, where, {"which": lambda _: NOT_MARKUP}, ()) == 0
+    shown = capsys.readouterr().out
+    assert f"in {NOT_MARKUP};" in shown
+    assert shown.count(NOT_MARKUP) == 2
+
+    view = LiveFleet(NOT_MARKUP, {})
+    monkeypatch.setattr(view._live, "start", lambda: None)
+    view.begin([f"a run {NOT_MARKUP}"])
+    view.event(0, {"event": "failed", "error": NOT_MARKUP})
+    Console(width=120).print(view.draw())
+    shown = capsys.readouterr().out
+    assert f"a run {NOT_MARKUP}" in shown
+    assert shown.count(NOT_MARKUP) == 2

@@ -25,6 +25,7 @@ from internalize import (
 from internalize.analysis.opening import open_chain
 from internalize.cli import main
 from internalize.errors import BadInput
+from internalize.experiments import training
 from internalize.experiments.execution import keeps_stage, resolve_device
 from tests.conftest import SMALL
 
@@ -207,6 +208,21 @@ def test_devices(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def test_impossible_execution_is_refused(fields: dict[str, Any]) -> None:
     with pytest.raises(BadInput, match="must be"):
         Execution(**fields)
+
+
+@pytest.mark.filterwarnings("default")
+def test_more_threads_than_cores_are_said_to_be_slow_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not refused: a run that was made with more is repeated to the bit only with as many."""
+    monkeypatch.setattr(training, "usable_cores", lambda: 2)
+    words = "train --horizon 3 --iterations 3 --model.depth 1 --model.width 16 --model.heads 8 --batch 4"
+    measured = "--evaluation.samples 5 --evaluation.final-samples 5"
+    for count, said in ((3, 1), (2, 0)):
+        out = ["--threads", str(count), "--out", str(tmp_path / str(count))]
+        assert main([*words.split(), *measured.split(), *out]) == 0
+        complaint = f"internalize: warning: {count} threads share 2 usable core(s)"
+        assert capsys.readouterr().err.count(complaint) == said
 
 
 def test_everything_public_is_there() -> None:

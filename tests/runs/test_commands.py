@@ -5,8 +5,12 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import subprocess
 import sys
+import textwrap
+import tomllib
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -17,6 +21,7 @@ from internalize.cli import main
 from internalize.display.curves import text_plot
 from internalize.runs import doctor
 from internalize.runs.atomic import write_json
+from internalize.runs.finding import find_folder
 from internalize.runs.identity import Identity
 from internalize.runs.lock import own
 
@@ -52,6 +57,64 @@ def test_listing_filters_and_counts(tmp_path: Path, capsys: Output) -> None:
     assert main(["runs", "--out", str(tmp_path), "--min-accuracy", "90"]) == 2
     assert main(["runs", "--out", str(tmp_path), "--status", "finished"]) == 2
     assert "--status" in capsys.readouterr().err
+
+
+def test_a_narrow_terminal_shows_hashes_that_commands_take(
+    tmp_path: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_runs(tmp_path, 20)
+    folders = {path.name for path in tmp_path.iterdir() if path.is_dir()}
+    renamed = (tmp_path / min(folders)).rename(tmp_path / "best")
+    folders = {*folders - {min(folders)}, renamed.name}
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+
+    def listed(columns: int) -> tuple[list[str], list[str]]:
+        monkeypatch.setenv("COLUMNS", str(columns))
+        assert main(["runs", "--out", str(tmp_path)]) == 0
+        heading, *lines = capsys.readouterr().out.splitlines()
+        return [heading, *lines[:20]], lines[20:]
+
+    lines, (count,) = listed(120)
+    assert {line.split()[0] for line in lines[1:]} == folders
+    lines, (remark, count) = listed(80)
+    assert max(map(len, lines)) <= 80
+    assert count == f"20 runs in {tmp_path}"
+    assert "--json" in remark
+    found = {find_folder(line.split()[0], "run", tmp_path).name for line in lines[1:]}
+    assert found == folders
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: False)
+    assert {line.split()[0] for line in listed(80)[0][1:]} == folders, "a pipe gets whole names"
+
+
+def test_the_environment_says_where_runs_are(tmp_path: Path) -> None:
+    """For commands that read and for those that write, by name, by hash and without either."""
+    make_runs(tmp_path / "kept", 1)
+    (folder,) = (path for path in (tmp_path / "kept").iterdir() if path.is_dir())
+    code = """
+        import sys
+        from internalize import Execution, Run
+        from internalize.cli import main
+        from internalize.figures.commands import FigureArguments, FiguresArguments
+        from internalize.sweeps.commands import CollectArguments
+
+        print(Execution().out, FigureArguments("heads").out, FiguresArguments().out, CollectArguments("x").out)
+        print(Run.open(sys.argv[1]).path, Run.open(sys.argv[1][-12:-6]).path)
+        main(["runs"])
+    """
+    (tmp_path / "empty").mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code), folder.name],
+        env={**os.environ, "HOME": str(tmp_path), "INTERNALIZE_RUNS": "~/kept"},
+        cwd=tmp_path / "empty",
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    defaults, opened, _, row, count = done.stdout.splitlines()
+    assert defaults.split() == [str(tmp_path / "kept")] * 4
+    assert opened.split() == [str(folder)] * 2
+    assert row.startswith(folder.name)
+    assert count == f"1 run in {tmp_path / 'kept'}"
 
 
 def test_listing_needs_no_torch(tmp_path: Path) -> None:
@@ -204,6 +267,38 @@ def test_doctor_finds_what_is_wrong(tmp_path: Path, capsys: Output, monkeypatch:
     assert main(["doctor", "--out", str(tmp_path)]) == 1
     wrong = [line for line in capsys.readouterr().out.splitlines() if line.startswith("wrong: ")]
     assert [line.split(":")[1].strip() for line in wrong] == ["numba", "threads", "disk", "runs"]
+
+
+def test_doctor_knows_every_extra_that_users_install() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    wanted = {
+        name: tuple(re.split(r"[<>=]", package)[0] for package in packages)
+        for name, packages in extras.items()
+        if name not in ("test", "check")
+    }
+    assert wanted == doctor.EXTRAS
+
+
+def test_doctor_tells_what_is_there_from_what_is_not(
+    tmp_path: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor, "EXTRAS", {"here": ("pytest",), "half": ("pytest", "no-such-package")})
+    assert main(["doctor", "--out", str(tmp_path)]) == 0
+    lines = [line.split(maxsplit=2) for line in capsys.readouterr().out.splitlines()]
+    assert [(mark, text) for mark, name, text in lines if name == "extra"] == [
+        ("✓", f"here   pytest {pytest.__version__}"),
+        ("–", "half   not installed (pip install 'internalize[half]')"),
+    ]
+    assert [text for _, name, text in lines if name == "rich"] == [version("rich")]
+
+
+def test_doctor_does_not_blame_the_disk_for_a_wrong_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for wrong in (tmp_path / "file" / "x", Path("/proc/x")):
+        found = {finding.name: finding.problem for finding in doctor.examine(wrong)}
+        assert f"cannot write to {wrong}" in str(found["folder"])
+        assert "disk" not in found
 
 
 def test_doctor_sees_a_folder_it_cannot_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import inspect
 import io
 import re
-from typing import Any
+import shutil
+import textwrap
+from collections.abc import Iterator
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from internalize.errors import BadInput
+from internalize.errors import BadInput, closest
 
 _OPTIONAL = r"Error parsing (\S+): no type matching \{None\}\|%s could .* from \[(.*?)\].*"
 PLAIN_WORDS = {
@@ -17,12 +21,16 @@ PLAIN_WORDS = {
     _OPTIONAL % "INT": r"\1: must be a whole number, got \2",
     _OPTIONAL % "FLOAT": r"\1: must be a number, got \2",
     r"Error parsing (\S+): Could not parse arguments \[(.*)\] into .*float\]": r"\1: must be numbers, got \2",
-    r"invalid choice (.*) for argument '(\S+)'. Expected one of \((.*?),?\).": r"\2: must be one of \3, got \1",
     r"Missing value for argument '(\S+)'. Expected (\d+) values.": r"\1: \2 value(s) must follow",
     r"Missing from internalize [^:]*: (\S+) (.*) \(required\)": r"\1 is missing: \2",
     r"Unrecognized options: ": r"unknown: ",
 }
 """What tyro says, as a pattern → what we say."""
+INDENT = "  "
+"""Of a command's description: as far as the frames below it."""
+CHOICE = re.compile(
+    r"invalid choice '(?P<word>.*)' for argument '(?P<flag>\S+)'. Expected one of \((?P<known>.*)\)\."
+)
 
 
 def parse(arguments: type[Any], words: list[str], program: str, default: Any = None) -> Any:
@@ -41,20 +49,28 @@ def parse(arguments: type[Any], words: list[str], program: str, default: Any = N
                 arguments,
                 args=words,
                 prog=program,
-                config=(tyro.conf.FlagCreatePairsOff,),
+                description=_filled(inspect.getdoc(arguments) or ""),
                 return_unknown_args=keeps_rest,
                 default=tyro.MISSING_NONPROP if default is None else default,
             )
     except SystemExit as stop:
         if stop.code in (0, None):
             raise
-        raise BadInput(program.removeprefix("internalize "), _one_line(complaint.getvalue())) from None
+        message = _one_line(complaint.getvalue(), arguments)
+        raise BadInput(program.removeprefix("internalize "), message) from None
     if not keeps_rest:
         return parsed
     return dataclasses.replace(parsed[0], rest=tuple(parsed[1]))
 
 
-def _one_line(box: str) -> str:
+def _filled(text: str) -> str:
+    """Paragraphs no wider than the terminal; tyro leaves indented lines as they are, and joins all others."""
+    columns = max(40, shutil.get_terminal_size().columns) - len(INDENT)
+    paragraphs = (textwrap.fill(part, columns) for part in text.split("\n\n"))
+    return textwrap.indent("\n".join(paragraphs), INDENT)
+
+
+def _one_line(box: str, arguments: type[Any]) -> str:
     """The first sentence of tyro's framed message, and its suggestion."""
     lines = [re.sub(r"^[│|]|[│|]$", "", line.strip()).strip() for line in box.splitlines()]
     parts: list[list[str]] = [[]]
@@ -70,8 +86,38 @@ def _one_line(box: str) -> str:
     message = " ".join(parts[0])
     for part in parts[1:]:
         if part and part[0].startswith("Perhaps you meant"):
-            flags = [line.split()[0] for line in part[1:] if line.startswith("--")]
+            flags = [_nearest_flag(message, line) for line in part[1:] if line.startswith("--")]
             message += f" (did you mean {' or '.join(flags)}?)" if flags else ""
     for words, plain in PLAIN_WORDS.items():
         message = re.sub(words, plain, message)
+    message = CHOICE.sub(lambda found: _wrong_choice(found, arguments), message)
     return message or "the arguments cannot be read; see --help"
+
+
+def _nearest_flag(message: str, line: str) -> str:
+    """Of the flags on a suggested line, --reset and --no-reset, the one most like the first in the message."""
+    import difflib
+
+    flag = re.compile(r"--[\w.-]+")
+    wanted = flag.search(message)
+    return difflib.get_close_matches(wanted[0] if wanted else "", flag.findall(line), n=1, cutoff=0)[0]
+
+
+def _wrong_choice(found: re.Match[str], arguments: type[Any]) -> str:
+    """The choices as their `Literal` has them: where None is possible too, tyro says them in no order."""
+    known = set(re.findall(r"'([^']*)'", found["known"])) - {"None"}
+    ordered = next((choices for choices in _literals(arguments) if set(choices) == known), sorted(known))
+    near = closest(found["word"], list(ordered))
+    return f"{found['flag']}: must be one of {', '.join(map(repr, ordered))}, got {found['word']!r}{near}"
+
+
+def _literals(annotation: Any) -> Iterator[tuple[str, ...]]:
+    """The choices of every `Literal` of texts in a type, and in the fields of a dataclass."""
+    if dataclasses.is_dataclass(annotation):
+        for hint in get_type_hints(annotation).values():
+            yield from _literals(hint)
+    elif get_origin(annotation) is Literal:
+        yield get_args(annotation)
+    else:
+        for part in get_args(annotation):
+            yield from _literals(part)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -31,14 +33,38 @@ def read_data(path: Path, field: str) -> Any:
         raise BadInput(field, f"cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise BadInput(where, "the file is not UTF-8 text") from None
-    if is_json:
-        try:
-            return json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise BadInput(where, f"the file is not JSON: {error}") from None
-    import yaml
+    return _from_json(text, where) if is_json else _from_yaml(text, where)
+
+
+def _from_json(text: str, where: str) -> Any:
+    def object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        _refuse_twice((name for name, _ in pairs), where)
+        return dict(pairs)
 
     try:
-        return yaml.safe_load(text)
+        return json.loads(text, object_pairs_hook=object_of)
+    except (ValueError, RecursionError) as error:
+        raise BadInput(where, f"the file is not JSON: {error}") from None
+
+
+def _from_yaml(text: str, where: str) -> Any:
+    import yaml
+
+    class Loader(yaml.SafeLoader):
+        """Takes each key once. What `<<` brings in may be set anew, as YAML has it: that comes later."""
+
+        def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
+            node: yaml.MappingNode = super().compose_mapping_node(anchor)
+            _refuse_twice((key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)), where)
+            return node
+
+    try:
+        return yaml.load(text, Loader)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise BadInput(where, f"the file is not YAML: {' '.join(str(error).split())}") from None
+
+
+def _refuse_twice(keys: Iterable[str], where: str) -> None:
+    """Of two values for one key a reader would keep the last and drop the other without a word."""
+    for key, times in Counter(keys).items():
+        require(times == 1, where, f"the key {key!r} is there {times} times in one mapping")

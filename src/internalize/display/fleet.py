@@ -135,7 +135,7 @@ class LiveFleet(Fleet):
             if stage is not None:
                 left = line.pace.left(stage) if line.state == "running" else ""
                 cells = [f"{stage.index}/{stage.total}", f"{stage.step:,}/{stage.steps:,}", left]
-            table.add_row(line.name, line.state, *cells[:2], *self.numbers(line), cells[2])
+            table.add_row(Text(line.name), line.state, *cells[:2], *self.numbers(line), cells[2])
         return Group(Text(f"{self.title}: {self.totals()}", style="bold"), table)
 
     def _shown(self) -> list[_Line]:

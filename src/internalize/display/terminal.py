@@ -14,6 +14,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from internalize.statistics.intervals import percentage
+
 
 class StageLike(Protocol):
     """What a view needs to know of where an experiment is."""
@@ -49,7 +51,8 @@ def duration(seconds: float) -> str:
 
 
 def percent(value: Any) -> str:
-    return f"{100 * value:.1f} %" if isinstance(value, float) else "–"
+    """`98.3 %`; a dash for what is no number. See `percentage` for what is nearly none or nearly all."""
+    return f"{percentage(value)} %" if isinstance(value, float) else "–"
 
 
 class Pace:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -12,11 +13,12 @@ from typing import Any, Protocol
 from internalize.errors import BadInput
 from internalize.experiments.kinds import ExperimentConfig
 from internalize.runs.folder import Run
-from internalize.runs.lock import is_owned
+from internalize.runs.lock import is_owned, own
 
 Event = Mapping[str, Any]
-"""begin, stepped, row; then done, failed (with `error`), interrupted or busy: somebody else trains this run."""
-ENDS = ("done", "failed", "interrupted")
+"""begin, stepped, row; then one of `ENDS`, or busy: somebody else trains it. What went wrong is in `error`."""
+ENDS = ("done", "failed", "lost", "interrupted")
+"""lost: the process or the node that trained the run is gone, which says nothing against the run."""
 LOOK_EVERY = 1.0
 """Seconds between two looks at the runs that somebody else is training."""
 
@@ -27,7 +29,7 @@ class Outcome:
 
     config: ExperimentConfig
     state: str = "waiting"
-    """waiting, running, elsewhere, done, failed or interrupted."""
+    """waiting, running, elsewhere, done, failed or interrupted: asked to stop, or lost too often."""
     run: Run | None = None
     error: str = ""
     exit_code: int = 0
@@ -98,6 +100,10 @@ class Driver:
             for index, event in self.backend.events(0.2):
                 self._hear(index, event)
             self._look_elsewhere()
+        if self.stopped is not None:
+            for outcome in self.outcomes:
+                if outcome.state not in ("done", "failed"):  # also those that were never begun
+                    outcome.exit_code = 128 + self.stopped
 
     def _submit(self, index: int) -> None:
         outcome = self.outcomes[index]
@@ -109,7 +115,7 @@ class Driver:
     def _hear(self, index: int, event: Event) -> None:
         outcome = self.outcomes[index]
         if "run" in event:
-            outcome.run = Run.open(event["run"])
+            outcome.run = Run(Path(event["run"]))
         if event["event"] == "busy":
             event = self._leave_to_other(index, event)
         elif event["event"] in ENDS:
@@ -124,18 +130,20 @@ class Driver:
     def _settle(self, index: int, event: Event) -> Event:
         """Note how a run ended, or let it wait for another try."""
         outcome = self.outcomes[index]
-        if event["event"] == "failed":
-            if self.stopped is not None and event.get("exit_code") != 2:
+        if event["event"] in ("failed", "lost") and event.get("exit_code") != 2:
+            if self.stopped is not None:
                 event = {**event, "event": "interrupted"}
-            elif self.failures[index] < self.retries and event.get("exit_code") != 2:
+            elif self.failures[index] < self.retries:
                 self.failures[index] += 1
                 outcome.state = "waiting"
                 self.waiting.append(index)
                 return {**event, "event": "retry"}
+            elif event["event"] == "lost":
+                event = {**event, "event": "interrupted"}
+            elif self.folders is not None:
+                give_up(self.folders[index], event["error"])
         outcome.state, outcome.error = event["event"], event.get("error", "")
         outcome.exit_code = event.get("exit_code", 0)
-        if outcome.state == "interrupted" and self.stopped is not None:
-            outcome.exit_code = 128 + self.stopped
         return event
 
     # Runs that somebody else is training -----------------------------------------------------------------
@@ -172,7 +180,7 @@ class Driver:
 def settled(outcome: Outcome, folder: Path) -> bool:
     """Whether the folder says that the run is over, done or failed; if so the outcome says it too."""
     try:
-        run = Run.open(folder)
+        run = Run.at(folder)
     except BadInput:
         return False
     status = run.status()
@@ -182,3 +190,15 @@ def settled(outcome: Outcome, folder: Path) -> bool:
     if outcome.state == "failed":
         outcome.error, outcome.exit_code = str(status.get("message", "")), 1
     return True
+
+
+def give_up(folder: Path, error: str) -> None:
+    """Let the folder say that the run has failed, so that later sweeps leave it alone.
+
+    Not for good, as when its loss is no number: whoever has mended the cause may go on with it.
+    """
+    with suppress(BadInput, OSError):  # it never came to be, another process has it, the disk is full
+        run = Run.at(folder)
+        with own(folder):
+            if run.status()["state"] not in ("done", "failed"):
+                run.set_status("failed", message=error, for_good=False)

@@ -8,17 +8,20 @@ from typing import Literal
 
 import torch
 
+from internalize.configs.typed import typed
 from internalize.errors import require
+from internalize.runs.finding import RUNS
 from internalize.runs.trackers import TrackerName
 
 KeepStages = Literal["all", "some", "none"]
 
 
 @dataclass(frozen=True)
+@typed()
 class Execution:
     """Where and how a run is carried out; no part of its identity."""
 
-    out: Path = Path("runs")
+    out: Path = RUNS
     """Folder that holds the run folders."""
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     """Where tensors live; auto takes a GPU if there is one."""
@@ -39,7 +42,6 @@ class Execution:
     """Print one JSON object with the results, last."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "out", Path(self.out))  # out="runs" is what one writes in Python
         require(self.threads is None or self.threads >= 1, "threads", f"must be at least 1, got {self.threads}")
         good = self.checkpoint_minutes > 0
         require(good, "checkpoint-minutes", f"must be more than 0, got {self.checkpoint_minutes}")

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from internalize.configs.codec import to_json
+from internalize.experiments.driving import ENDS
 from internalize.experiments.execution import Execution
 from internalize.experiments.kinds import ExperimentConfig
 
@@ -78,7 +79,7 @@ class LocalPool:
             if worker.job is None:
                 continue
             found.append((worker.job, event))
-            if event["event"] in ("done", "failed", "interrupted", "busy"):
+            if event["event"] in (*ENDS, "busy"):
                 worker.job = None
         return found
 
@@ -86,8 +87,8 @@ class LocalPool:
         self.workers.remove(worker)
         worker.close()
         code = worker.process.returncode
-        how = f"signal {-code}" if code < 0 else f"exit code {code}"
-        return {"event": "failed", "error": f"the worker process died ({how})", "exit_code": 1}
+        event, how = ("lost", f"signal {-code}") if code < 0 else ("failed", f"exit code {code}")
+        return {"event": event, "error": f"the worker process died ({how})", "exit_code": 1}
 
     def stop(self) -> None:
         """Ask for checkpoints. The workers are a process group each: no Ctrl-C reaches them by itself."""
@@ -115,6 +116,9 @@ class LocalPool:
 
     def _listen(self, worker: _Worker) -> None:
         assert worker.process.stdout is not None
-        for line in worker.process.stdout:
-            self.said.put((worker, json.loads(line)))
-        self.said.put((worker, None))
+        try:
+            for line in worker.process.stdout:
+                if line.endswith("\n"):  # else it died in the middle of it
+                    self.said.put((worker, json.loads(line)))
+        finally:  # whatever happened: a worker whose end is not told is waited for in vain
+            self.said.put((worker, None))

@@ -53,7 +53,8 @@ def train_side_by_side(
     outcomes = execute_many(configs, execution, workers, view)
     for outcome in outcomes:
         if outcome.state != "done":
-            errors_console().print(f"{outcome.config.label()}: {outcome.state}, {outcome.error}", style="red")
+            text = f"{outcome.config.label()}: {outcome.state}, {outcome.error}"
+            errors_console().print(text, style="red", markup=False, emoji=False, soft_wrap=True)
     return outcomes
 
 
@@ -85,13 +86,12 @@ def report_side_by_side(
     results = [result(run) for run in runs]
     found = {name: Rate(sum(bool(r.get(name)) for r in results), len(results)) for name in rates if results}
     if execution.json:
-        counts = {name: {"count": r.successes, "of": r.trials, "interval": [r.interval.low, r.interval.high]}
-                  for name, r in found.items()}  # fmt: skip
+        counts = {name: rate.to_json() for name, rate in found.items()}
         failed = [{"run": o.config.label(), "state": o.state, "error": o.error}
                   for o in outcomes if o.state != "done"]  # fmt: skip
         print(json.dumps({"runs": results, **counts, "failed": failed}))
     elif runs and not execution.quiet:
-        console = Console(highlight=False)
+        console = Console(highlight=False, markup=False, emoji=False)
         rows = [[*_names(run), *(cell(result) for cell in columns.values())]
                 for run, result in zip(runs, results, strict=True)]  # fmt: skip
         console.print(results_table(f"{len(runs)} runs", ["seed", "hash", *columns], rows))

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ import torch
 
 from internalize.configs.codec import to_json
 from internalize.configs.named import Copies, Source
+from internalize.configs.typed import checked
+from internalize.display.terminal import RunView
 from internalize.errors import BadInput, RunFailed, RunWarning, require
 from internalize.experiments.execution import Execution, resolve_device
 from internalize.experiments.interruption import listening
@@ -20,6 +23,7 @@ from internalize.experiments.kinds import ExperimentConfig, config_from_json
 from internalize.experiments.loop import Observer, execute
 from internalize.experiments.protocol import Experiment
 from internalize.experiments.streams import Streams
+from internalize.runs.cores import usable_cores
 from internalize.runs.disk import told_plainly
 from internalize.runs.folder import Run
 from internalize.runs.identity import Identity
@@ -40,11 +44,16 @@ def train(
     copies: where the user's files are if not where the config says (on another machine).
     fields: entries of `Execution`, for example out="runs" or device="cpu".
     """
+    config = checked(config)  # refuse before a folder is made, here and below
     execution = replace(execution or Execution(), **fields)
     observers = [*observers, *find_trackers(execution.tracker)]
-    resolve_device(execution.device)  # refuse before a folder is made
+    device = resolve_device(execution.device)
     sources = config.check(copies or {})
     identity = identity_of(config, sources)
+    if not (execution.out / identity.folder_name(config.label())).exists():
+        from internalize.experiments.capacity import require_capacity  # it knows every kind
+
+        require_capacity(config, device, copies or {})
     run = Run.create(execution.out, config.label(), identity)
     with told_plainly(run.path), own(run.path):
         if execution.fresh:
@@ -99,7 +108,8 @@ def _carry_out(
         )
     run.tidy()
     _note_differences(run, device)
-    with listening() as stop:
+    watched = any(isinstance(observer, RunView) for observer in observers)
+    with listening(aloud=watched) as stop:
         experiment = config.build(device, run.copies())
         execute(experiment, run, Streams(config.seed, device), execution, stop, observers)
 
@@ -128,6 +138,7 @@ def identity_of(config: ExperimentConfig, sources: Sequence[Source]) -> Identity
 
 def run_folder(config: ExperimentConfig, out: Path, copies: Copies | None = None) -> Path:
     """Where the run of this config is or will be below `out`."""
+    config = checked(config)
     return out / identity_of(config, config.check(copies or {})).folder_name(config.label())
 
 
@@ -150,9 +161,19 @@ def load_experiment(run: Run, device: str = "auto") -> tuple[ExperimentConfig, E
 @contextmanager
 def threads(count: int | None) -> Iterator[None]:
     """Compute with so many processor threads while the block runs; one if not given."""
+    wanted, cores = count or 1, usable_cores()
+    if wanted > cores:
+        _warn_of_waiting(wanted, cores)
     before = torch.get_num_threads()
-    torch.set_num_threads(count or 1)
+    torch.set_num_threads(wanted)
     try:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+@cache  # said once, however often a command computes
+def _warn_of_waiting(wanted: int, cores: int) -> None:
+    """No refusal: a run that was made with more threads than cores is repeated to the bit only with as many."""
+    text = f"{wanted} threads share {cores} usable core(s) and wait for each other: this will be slow"
+    warnings.warn(text, RunWarning, stacklevel=2)

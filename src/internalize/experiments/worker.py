@@ -96,21 +96,31 @@ class Jobs:
 
     def __init__(self) -> None:
         self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        self._working = False
+        self._in_hand = self._ended = False
+        self._deciding = threading.Lock()
+        """For both: no job is begun after the end, and whatever was begun before is told of it."""
         threading.Thread(target=self._read, daemon=True).start()
 
     def _read(self) -> None:
         for line in sys.stdin:
-            self._lines.put(line)
+            if line.endswith("\n"):  # else its writer died in the middle of it
+                self._lines.put(line)
+        with self._deciding:
+            self._ended = True
+            if self._in_hand:  # nobody waits for this run any more: a checkpoint, and out
+                os.kill(os.getpid(), signal.SIGTERM)
         self._lines.put(None)
-        if self._working:  # nobody waits for this run any more: a checkpoint, and out
-            os.kill(os.getpid(), signal.SIGTERM)
 
     def __iter__(self) -> Iterator[Mapping[str, Any]]:
-        while (line := self._lines.get()) is not None:
-            self._working = True
+        while (line := self._lines.get()) is not None and self._take_in_hand():
             yield json.loads(line)
-            self._working = False
+            with self._deciding:
+                self._in_hand = False
+
+    def _take_in_hand(self) -> bool:
+        with self._deciding:
+            self._in_hand = not self._ended
+            return self._in_hand
 
 
 def main() -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
@@ -13,6 +15,9 @@ from internalize.errors import BadInput, require
 from internalize.runs.finding import RUNS
 from internalize.runs.listing import as_json, listing
 from internalize.runs.store import Entry, Filter, Store
+
+if TYPE_CHECKING:
+    from internalize.runs.table import Table
 
 State = Literal["new", "running", "interrupted", "failed", "done", "damaged"]
 
@@ -60,7 +65,8 @@ def runs_command(arguments: RunsArguments) -> None:
         print(json.dumps([as_json(entry) for entry in entries]))
         return
     if entries:
-        print(listing(entries))
+        # a file or another program gets whole names, whatever the width of the terminal beside it
+        print(listing(entries, shutil.get_terminal_size().columns if sys.stdout.isatty() else None))
     print(f"{len(entries):,} run{'' if len(entries) == 1 else 's'} in {arguments.which.out}")
 
 
@@ -115,19 +121,25 @@ class RunsExportArguments:
 
 
 def runs_export_command(arguments: RunsExportArguments) -> None:
-    from internalize.runs.exporting import export_table, write_csv, write_parquet
+    from internalize.runs.exporting import export_table
 
     named = arguments.csv is not None or arguments.parquet is not None
     require(named, "csv", "name a file to write: --csv FILE or --parquet FILE")
-    table = export_table(arguments.which.entries())
-    for path, write in ((arguments.csv, write_csv), (arguments.parquet, write_parquet)):
-        if path is not None:
-            _write(write, table, path)
-            print(f"{len(table):,} runs, {len(table.columns)} columns: {path}")
+    for line in write_files(export_table(arguments.which.entries()), arguments.csv, arguments.parquet):
+        print(line)
 
 
-def _write(write: Any, table: Any, path: Path) -> None:
-    try:
-        write(table, path)
-    except OSError as error:
-        raise BadInput("export", f"cannot write {path}: {error.strerror}") from None
+def write_files(table: Table, csv: Path | None, parquet: Path | None) -> list[str]:
+    """Write a table of runs to the files that are named; returns a line about each."""
+    from internalize.runs.exporting import write_csv, write_parquet
+
+    lines = []
+    for option, path, write in (("csv", csv, write_csv), ("parquet", parquet, write_parquet)):
+        if path is None:
+            continue
+        try:
+            write(table, path)
+        except OSError as error:
+            raise BadInput(option, f"cannot write {path}: {error.strerror}") from None
+        lines.append(f"{len(table):,} runs, {len(table.columns)} columns: {path}")
+    return lines

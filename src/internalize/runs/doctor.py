@@ -9,14 +9,15 @@ import platform
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
 from pathlib import Path
 
+from internalize.configs.folders import require_writable
 from internalize.errors import BadInput
 from internalize.runs.atomic import write_atomically
+from internalize.runs.cores import usable_cores
 from internalize.runs.finding import RUNS
 from internalize.runs.lock import is_owned, own
 from internalize.runs.provenance import package_version
@@ -24,14 +25,16 @@ from internalize.runs.store import Store
 
 NEEDED = ("torch", "numpy", "numba", "scipy", "safetensors", "tyro", "rich", "filelock", "matplotlib", "yaml")
 EXTRAS = {
-    "huggingface": "transformers",
-    "tensorboard": "tensorboard",
-    "wandb": "wandb",
-    "mlflow": "mlflow",
-    "parquet": "pyarrow",
-    "ray": "ray",
+    "huggingface": ("transformers",),
+    "tensorboard": ("tensorboard",),
+    "wandb": ("wandb",),
+    "mlflow": ("mlflow",),
+    "parquet": ("pyarrow",),
+    "ray": ("ray",),
+    "selfplay": ("open_spiel",),
+    "notebook": ("nbformat", "nbclient", "ipykernel"),
 }
-"""Extra of the package → the module it brings."""
+"""Extra of the package, for those who use it → the packages it brings."""
 LITTLE_DISK = 2**30
 """Bytes below which a long run may well fill the disk."""
 
@@ -44,6 +47,12 @@ class Finding:
     value: str
     problem: str | None = None
     """What is wrong, and what to do; None if all is well."""
+    there: bool = True
+    """False for something that one can do without, and that is not here."""
+
+    @property
+    def mark(self) -> str:
+        return "✗" if self.problem is not None else "✓" if self.there else "–"
 
 
 @dataclass(frozen=True)
@@ -64,7 +73,7 @@ def doctor_command(arguments: DoctorArguments) -> int:
         return 1 if problems else 0
     width = max(len(finding.name) for finding in findings)
     for finding in findings:
-        print(f"{'✗' if finding.problem else '✓'} {finding.name:<{width}}  {finding.value}")
+        print(f"{finding.mark} {finding.name:<{width}}  {finding.value}")
     for finding in problems:
         print(f"wrong: {finding.name}: {finding.problem}")
     return 1 if problems else 0
@@ -74,19 +83,19 @@ def examine(out: Path) -> list[Finding]:
     """All findings; a check that breaks is a finding, too."""
     findings = [_python(), Finding("internalize", package_version())]
     findings += [_library(name) for name in NEEDED]
-    checks: list[tuple[str, Callable[[], Finding]]] = [
-        ("devices", _devices),
-        ("threads", _threads),
-        ("folder", lambda: _folder(out)),
-        ("disk", lambda: _disk(out)),
-        ("runs", lambda: _runs(out)),
-    ]
-    for name, check in checks:
-        try:
-            findings.append(check())
-        except Exception as error:  # whatever is broken here is what the user wants to know
-            findings.append(Finding(name, "unknown", f"{type(error).__name__}: {error}"))
-    return findings + [_extra(extra, module) for extra, module in EXTRAS.items()]
+    folder = _looked_at("folder", lambda: _folder(out))
+    findings += [_looked_at("devices", _devices), _looked_at("threads", _threads), folder]
+    if folder.problem is None:  # else the room there is nobody's concern
+        findings.append(_looked_at("disk", lambda: _disk(out)))
+    findings.append(_looked_at("runs", lambda: _runs(out)))
+    return findings + [_extra(extra, packages) for extra, packages in EXTRAS.items()]
+
+
+def _looked_at(name: str, check: Callable[[], Finding]) -> Finding:
+    try:
+        return check()
+    except Exception as error:  # whatever is broken here is what the user wants to know
+        return Finding(name, "unknown", f"{type(error).__name__}: {error}")
 
 
 def _python() -> Finding:
@@ -99,7 +108,7 @@ def _library(name: str) -> Finding:
         module = importlib.import_module(name)
     except Exception as error:
         return Finding(name, "broken", f"cannot be imported ({error}): pip install --force-reinstall {name}")
-    return Finding(name, str(getattr(module, "__version__", "there")))
+    return Finding(name, str(getattr(module, "__version__", None) or version(name)))
 
 
 def _devices() -> Finding:
@@ -114,8 +123,7 @@ def _devices() -> Finding:
 
 
 def _threads() -> Finding:
-    cores = os.cpu_count() or 1
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else cores
+    cores, usable = os.cpu_count() or 1, usable_cores()
     asked = os.environ.get("OMP_NUM_THREADS")
     problem = None
     if asked is not None and not (asked.isdigit() and int(asked) >= 1):
@@ -127,6 +135,10 @@ def _threads() -> Finding:
 
 def _folder(out: Path) -> Finding:
     """Write, move and lock a file where runs go, as training will."""
+    try:
+        require_writable(out)
+    except BadInput as error:
+        return Finding("folder", str(out), error.message)
     place = next(folder for folder in (out, *out.resolve().parents) if folder.is_dir())
     try:
         with tempfile.TemporaryDirectory(prefix=".doctor-", dir=place) as name:
@@ -157,10 +169,11 @@ def _runs(out: Path) -> Finding:
     return Finding("runs", f"{len(entries)} in {out}, {len(waiting)} interrupted", problem)
 
 
-def _extra(extra: str, module: str) -> Finding:
-    if find_spec(module) is None:
-        return Finding(f"extra {extra}", f"not installed (pip install 'internalize[{extra}]')")
+def _extra(extra: str, packages: Sequence[str]) -> Finding:
     try:
-        return Finding(f"extra {extra}", version(module))
+        found = [version(package) for package in packages]
     except PackageNotFoundError:
-        return Finding(f"extra {extra}", "installed")
+        how = f"not installed (pip install 'internalize[{extra}]')"
+        return Finding(f"extra {extra}", how, there=False)
+    each = (f"{package} {number}" for package, number in zip(packages, found, strict=True))
+    return Finding(f"extra {extra}", ", ".join(each))

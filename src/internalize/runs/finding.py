@@ -11,8 +11,10 @@ from internalize.errors import BadInput, require
 
 DEPTH = 3
 """How many folders deep runs are looked for, as in runs/sweep/case/RUN."""
-RUNS = Path("runs")
-"""Where runs are unless somebody says otherwise."""
+PLACE = "INTERNALIZE_RUNS"
+"""The environment variable that says where a user keeps runs."""
+RUNS = Path(os.environ.get(PLACE) or "runs").expanduser()
+"""Where runs are, and go to, unless a command or a caller says otherwise."""
 
 
 def run_folders(out: Path, depth: int = DEPTH) -> Iterator[tuple[str, os.stat_result]]:
@@ -36,20 +38,30 @@ def run_folders(out: Path, depth: int = DEPTH) -> Iterator[tuple[str, os.stat_re
             yield entry.path, config
 
 
+def is_run_folder(folder: Path) -> bool:
+    return (folder / "config.json").is_file()
+
+
 def find_folder(text: Path | str, field: str, out: Path = RUNS) -> Path:
-    """The run folder at a path, or of that name below `out`, or whose hash begins so."""
+    """What a user typed: the run folder at a path, or of that name below `out`, or whose hash begins so."""
     path = Path(text)
     for place in (path, out / path):
-        if (place / "config.json").is_file():
+        if is_run_folder(place):
             return place
     name = str(text)
     if not re.fullmatch(r"[0-9a-f]{3,12}", name):
-        raise BadInput(field, f"{text} is not a run folder (it has no config.json)")
+        raise no_run(path, field)
     found = [folder for folder, _ in run_folders(out) if hash_in_name(folder).startswith(name)]
-    require(bool(found), field, f"{text} is neither a run folder nor the beginning of a hash below {out}")
+    elsewhere = f"where runs are elsewhere, the environment variable {PLACE} says so"
+    none = f"{text} is neither a run folder nor the beginning of a hash below {out}; {elsewhere}"
+    require(bool(found), field, none)
     several = ", ".join(Path(folder).name for folder in found[:5])
     require(len(found) == 1, field, f"{text} could be any of {len(found)} runs: {several}")
     return Path(found[0])
+
+
+def no_run(folder: Path, field: str) -> BadInput:
+    return BadInput(field, f"{folder} is not a run folder (it has no config.json)")
 
 
 def hash_in_name(folder: str) -> str:

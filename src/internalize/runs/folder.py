@@ -20,7 +20,7 @@ from internalize.configs.codec import changed_fields
 from internalize.configs.named import Source
 from internalize.errors import BadInput, require
 from internalize.runs.atomic import read_json, remove_leftovers, sync_folder, write_atomically, write_json
-from internalize.runs.finding import find_folder
+from internalize.runs.finding import find_folder, is_run_folder, no_run
 from internalize.runs.identity import FORMAT, Identity
 from internalize.runs.journal import read_rows
 from internalize.runs.lock import LOCK, OWNER
@@ -55,8 +55,15 @@ class Run:
 
     @classmethod
     def open(cls, path: Path | str, field: str = "run") -> Run:
-        """An existing run folder, or the beginning of a run's hash; refused if its config was changed."""
-        run = cls(find_folder(path, field))
+        """The run that a user means by a folder, a name or the beginning of a hash; see `at`."""
+        return cls.at(find_folder(path, field), field)
+
+    @classmethod
+    def at(cls, path: Path, field: str = "run") -> Run:
+        """The run in this very folder and in no other; refused if its config was changed."""
+        if not is_run_folder(path):
+            raise no_run(path, field)
+        run = cls(path)
         stored = run._stored_identity()
         known = stored.get("format") == FORMAT
         require(known, field, f"{path} has format {stored.get('format')!r}, this version reads {FORMAT}")

@@ -6,19 +6,38 @@ from collections.abc import Sequence
 from typing import Any
 
 from internalize.display.terminal import duration, percent
+from internalize.runs.finding import hash_in_name
 from internalize.runs.store import Entry
 
 HEADINGS = ("run", "task", "T", "method", "seed", "state", "ID", "OOD", "took")
 LEFT = {"run", "task", "method", "state"}
+SHORT_HASH = 8
+"""Letters of a hash where the whole name has no room: of ten thousand runs hardly two begin alike."""
+WHOLE_NAMES = "the hash stands for the name; whole names: a wider terminal, or --json"
 
 
-def listing(entries: Sequence[Entry]) -> str:
-    """One line a run, below headings."""
+def listing(entries: Sequence[Entry], columns: int | None = None) -> str:
+    """One line a run, below headings; with hashes in place of names that are too long for the columns."""
     rows = [_cells(entry) for entry in entries]
-    widths = [max(len(row[i]) for row in [HEADINGS, *rows]) for i in range(len(HEADINGS))]
+    text = _aligned(rows)
+    if columns is None or len(rows) == 0 or max(map(len, text)) <= columns:
+        return "\n".join(text)
+    short = [(_short_name(entry), *row[1:]) for entry, row in zip(entries, rows, strict=True)]
+    return "\n".join([*_aligned(short), WHOLE_NAMES])
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """The headings and the rows as lines, every column as wide as its widest cell."""
+    table = [HEADINGS, *rows]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     sides = ["<" if heading in LEFT else ">" for heading in HEADINGS]
     form = "  ".join(f"{{:{side}{width}}}" for side, width in zip(sides, widths, strict=True))
-    return "\n".join(form.format(*row).rstrip() for row in [HEADINGS, *rows])
+    return [form.format(*row).rstrip() for row in table]
+
+
+def _short_name(entry: Entry) -> str:
+    """What commands take for the run: the beginning of the hash, or the path where its end is not the hash."""
+    return hash_in_name(entry.path)[:SHORT_HASH] or entry.path
 
 
 def _cells(entry: Entry) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ import tyro
 from rich.console import Console
 from rich.markup import escape
 
-from internalize.configs.folders import require_writable
+from internalize.configs.folders import make_folder, require_writable
 from internalize.display.terminal import results_table
 from internalize.errors import require
 from internalize.tasks.names import FAMILIES, parse_task
@@ -40,6 +40,8 @@ def tasks_command(arguments: TasksArguments) -> None:
         _print_families()
         return
     task = parse_task(arguments.task)
+    if arguments.draw:
+        require_writable(arguments.out)
     if arguments.json:
         print(json.dumps(task_as_json(task)))
     elif not arguments.draw:
@@ -97,7 +99,7 @@ def _draw(task: Semiautomaton, out: Path) -> None:
     from internalize.tasks.diagram import draw_diagram
 
     figure = draw_diagram(task)
-    require_writable(out).mkdir(parents=True, exist_ok=True)
+    make_folder(out)
     name = "".join(c if c.isalnum() else "_" for c in task.name)
     for path in save(figure, out / f"{name}-diagram"):
         print(path)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from internalize.configs.named import Copies, Source
-from internalize.errors import closest, require
+from internalize.configs.seeds import require_seed
+from internalize.configs.typed import typed
+from internalize.errors import require
 from internalize.models.step import Precision
 from internalize.tasks.circuit_names import find_circuit
 from internalize.tasks.circuits import Circuit, parity_circuit
@@ -40,8 +42,11 @@ PRESETS: dict[PresetName, Preset] = {
     "laptop": Preset(d=24, k=8, width=256, lr=0.04, steps=50_000),
 }
 
+BIAS = 0.1
+
 
 @dataclass(frozen=True)
+@typed("evaluation")
 class HintsEvaluation:
     """When and on how much the network is measured."""
 
@@ -61,6 +66,7 @@ class HintsEvaluation:
 
 
 @dataclass(frozen=True)
+@typed()
 class HintsConfig:
     """A ReLU network learns a Boolean function with its circuit's gates as hints, then without them."""
 
@@ -91,7 +97,7 @@ class HintsConfig:
     lr: float | None = None
     """Step size of plain SGD (paper 0.003, laptop 0.04)."""
     steps: int | None = None
-    """Training steps in all, each on a fresh batch (paper 600,000; laptop 50,000)."""
+    """Training steps in all, each on a fresh batch (paper 600 thousand, laptop 50 thousand)."""
     batch: int = 64
     """Fresh examples a step."""
     seed: int = 0
@@ -106,7 +112,7 @@ class HintsConfig:
     """Whether there are places for hints at all; without, the network reads x alone."""
     biased_share: float = 0.0
     """Share of the training inputs whose bits are biased; the others, and all when measuring, are uniform."""
-    bias: float = 0.1
+    bias: float = BIAS
     """Probability of a 1 in a biased input."""
     evaluation: HintsEvaluation = field(default_factory=HintsEvaluation)
     precision: Precision = "fp32"
@@ -125,24 +131,14 @@ class HintsConfig:
         require(good, "lr", f"must be more than 0 and finite, got {self.lr}")
         for name, share in (("biased-share", self.biased_share), ("bias", self.bias)):
             require(0 <= share <= 1, name, f"must lie in [0, 1], got {share}")
+        good = self.biased_share > 0 or self.bias == BIAS
+        require(good, "bias", "belongs to biased inputs: no input is while --biased-share is 0")
         good = 0 <= self.label_noise < 0.5
         require(good, "label-noise", f"must lie in [0, 0.5), got {self.label_noise}")
-        require(0 <= self.seed < 2**63, "seed", f"must lie in 0 … 2^63-1, got {self.seed}")
-        for name, chosen, known in (
-            ("method", self.method, get_args(Method)),
-            ("form", self.form, get_args(Form)),
-            ("replacement", self.replacement, get_args(Replacement)),
-            ("precision", self.precision, get_args(Precision)),
-        ):
-            near = closest(str(chosen), list(known))
-            require(chosen in known, name, f"must be one of {', '.join(known)}{near}; got {chosen!r}")
+        require_seed(self.seed)
 
     def _fill_in(self) -> None:
         """Take what is not given from the preset, and forget the preset: only what is computed is identity."""
-        known = list(PRESETS)
-        near = closest(str(self.preset), list(known))
-        good = self.preset is None or self.preset in known
-        require(good, "preset", f"must be one of {', '.join(known)}{near}; got {self.preset!r}")
         preset = PRESETS[self.preset or "paper"]
         is_parity = self.circuit == "parity"
         if is_parity and self.support is not None and self.k is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from internalize.curricula.schedule import EqualShares
 from internalize.experiments.hints.config import HintsConfig
 from internalize.experiments.streams import Streams
 from internalize.tasks.hints import Bits, Form, HintedTask, written
@@ -37,12 +38,16 @@ class HintedData:
         return self.task.hints + 1 if self.config.method == "curriculum" else 1
 
     def stage_of(self, step: int) -> int:
-        """The stage, from 1, that this step (from 0) belongs to; equal shares, the remainder to the last."""
-        return min(self.stages, 1 + step // (self.config.all_steps // self.stages))
+        """The stage, from 1, that this step, from 0, belongs to."""
+        return self._shares.stage_of(step)
 
     def stage_end(self, stage: int) -> int:
         """Steps done when the stage ends."""
-        return self.config.all_steps if stage == self.stages else stage * (self.config.all_steps // self.stages)
+        return self._shares.end(stage)
+
+    @property
+    def _shares(self) -> EqualShares:
+        return EqualShares(self.config.all_steps, self.stages)
 
     def removed(self, bulk: int, streams: Streams) -> Tensor:
         """(BULK,) r of every step of the bulk; a mixture consumes streams("stage", bulk)."""

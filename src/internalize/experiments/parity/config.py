@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from internalize.configs.named import Copies, Source
-from internalize.errors import closest, require
+from internalize.configs.seeds import require_seed
+from internalize.configs.typed import typed
+from internalize.errors import require
 from internalize.tasks.parity import HiddenParity
 
 if TYPE_CHECKING:
@@ -25,12 +27,14 @@ BATCH_PER_D3 = 4
 
 PAPER_BATCH = 1024
 PAPER_STEP_SIZE = 1e-3
+THRESHOLD = 1e-8
 PATIENCE = 300.0
 """Without rounding, a phase is given up as stalled after PATIENCE / step size steps: η·steps is the time of the
 underlying flow, in which the slowest direction decays as exp(-time/8) or faster."""
 
 
 @dataclass(frozen=True)
+@typed()
 class ParityConfig:
     """One linear-attention layer learns a hidden parity with its chain shown, then internalizes it."""
 
@@ -53,7 +57,7 @@ class ParityConfig:
     """η; 1/(d+1) if not given (threshold: 0.001)."""
     steps: int | None = None
     """T, gradient steps a phase; 20 d if not given (threshold: at the most, 300/η)."""
-    threshold: float = 1e-8
+    threshold: float = THRESHOLD
     """A phase ends when its training loss is below this (regime threshold)."""
     zero_init: bool = False
     """Begin with W = 0: then only the direct answer is guaranteed, not the chain."""
@@ -63,16 +67,15 @@ class ParityConfig:
     """Whether the layer is also trained directly on the parity (d ≥ 8, k ≥ 3), with as many examples."""
 
     def __post_init__(self) -> None:
-        known = list(get_args(Regime))
-        hint = closest(str(self.regime), known)
-        require(self.regime in known, "regime", f"must be {' or '.join(known)}{hint}; got {self.regime!r}")
         require(self.d >= 1, "d", f"must be at least 1, got {self.d}")
         require(1 <= self.k <= self.d, "k", f"must lie in 1…d = {self.d}, got {self.k}")
         require(self.batch is None or self.batch >= 1, "batch", f"must be at least 1, got {self.batch}")
         require(self.steps is None or self.steps >= 1, "steps", f"must be at least 1, got {self.steps}")
         _positive("step-size", self.step_size)
         _positive("threshold", self.threshold)
-        require(0 <= self.seed < 2**63, "seed", f"must lie in 0 … 2^63-1, got {self.seed}")
+        good = not self.rounds or self.threshold == THRESHOLD
+        require(good, "threshold", "belongs to --regime threshold: by the theorem a phase ends after T steps")
+        require_seed(self.seed)
         if self.support is not None:
             parity = HiddenParity(self.d, self.support)
             require(parity.k == self.k, "support", f"must name k = {self.k} coordinates, got {parity.k}")

@@ -1,7 +1,9 @@
 """Full-batch gradient descent on rows of the layer, exact and lazy.
 
-The gradient of an example's loss is (s - τ)·a, where s = ⟨w, a⟩ and τ is the integer of the right parity
-nearest to s (`models.linear_attention.target_of`). Summed over the batch:
+Let s = ⟨w, a⟩ for an example with contents a, and τ the integer of the right parity z that is nearest to s; of
+two equally near ones the left, as σ' is from there. On the piece of σ that holds s, σ(s) - z = ±(s - τ) with
+the sign of the slope, so that the gradient of ½(σ(s) - z)² is (s - τ)·a: a linear regression towards an
+integer, which stays the same for as long as s stays in (τ-1, τ+1]. Summed over the batch:
 
     B · gradient = G w - r,    G = Σ a aᵀ,    r = Σ τ a.
 

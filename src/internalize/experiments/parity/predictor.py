@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,6 +9,7 @@ import torch
 from torch import Tensor
 
 from internalize.measure.predictor import Prediction
+from internalize.models.digest import digest_of
 from internalize.models.linear_attention import parity_activation
 
 
@@ -29,8 +29,7 @@ class LayerPredictor:
     @cached_property
     def weights_digest(self) -> str:
         """Only what the mask lets through counts as a weight."""
-        causal = self.W.tril().contiguous() + 0.0  # no negative zeros
-        return hashlib.blake2b(causal.numpy().data, digest_size=16).hexdigest()
+        return digest_of([("W", self.W.tril() + 0.0)])  # no negative zeros
 
     def outputs(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """(batch, d) bits to (batch, steps) outputs f and the bits read off them, each appended in its turn.

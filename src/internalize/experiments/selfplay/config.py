@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from internalize.configs.named import Copies, Source
-from internalize.errors import closest, require
+from internalize.configs.seeds import require_seed
+from internalize.configs.typed import typed
+from internalize.errors import require
 
 if TYPE_CHECKING:
     import torch
@@ -19,6 +21,7 @@ Starts = Literal["auto", "reachable", "random", "empty"]
 
 
 @dataclass(frozen=True)
+@typed()
 class SelfPlayConfig:
     """A network plays itself with tree search, and is trained to move at once as the search does."""
 
@@ -75,9 +78,6 @@ class SelfPlayConfig:
     """ε of the distributional definition."""
 
     def __post_init__(self) -> None:
-        known = list(get_args(Starts))
-        hint = closest(str(self.starts), known)
-        require(self.starts in known, "starts", f"must be one of {', '.join(known)}{hint}; got {self.starts!r}")
         for name in ("rounds", "games", "simulations", "width", "depth", "updates", "batch", "window"):
             value = getattr(self, name)
             require(value >= 1, name, f"must be at least 1, got {value}")
@@ -92,7 +92,7 @@ class SelfPlayConfig:
             require(0 <= value <= 1, name.replace("_", "-"), f"must lie in 0…1, got {value}")
         good = math.isfinite(self.weight_decay) and self.weight_decay >= 0
         require(good, "weight-decay", f"must be a number of at least 0, got {self.weight_decay}")
-        require(0 <= self.seed < 2**63, "seed", f"must lie in 0 … 2^63-1, got {self.seed}")
+        require_seed(self.seed)
 
     @property
     def samples_per_step(self) -> int:

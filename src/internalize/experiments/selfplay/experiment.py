@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from internalize.experiments.interruption import StopNow, cut_short_if_asked
 from internalize.experiments.protocol import Finish, Row, Stage
 from internalize.experiments.selfplay.config import SelfPlayConfig
 from internalize.experiments.selfplay.evaluations import Evaluations
@@ -32,6 +33,8 @@ class SelfPlayExperiment:
     def __init__(self, config: SelfPlayConfig) -> None:
         self.config = config
         self._yardstick: tuple[int, Yardstick] | None = None
+        self._cut_short = False
+        """Whether the last step was given up and has left the state as it was."""
 
     @cached_property
     def positions(self) -> Positions:
@@ -50,16 +53,23 @@ class SelfPlayExperiment:
     # A step ----------------------------------------------------------------------------------------------
 
     def advance(self, state: SelfPlayState, streams: Streams) -> tuple[SelfPlayState, Row | None]:
-        """A part of self-play or of training. Consumes streams("play", …) or streams("train", …)."""
-        config, streams = self.config, _processor(streams)
-        playing, training = parts_of(config)
-        if state.part == playing + training:
+        """A part of self-play or of training. Consumes streams("play", …) or streams("train", …).
+
+        A part can take minutes. Where somebody asks to stop in the midst of it, it is thrown away: the state
+        is as it was, and the part is begun anew when the run goes on.
+        """
+        config = self.config
+        if self._round_ended(state):
             state.round, state.part = state.round + 1, 0
-        step = self._step(state)
-        if state.part < playing:
-            play_part(config, self.positions, state, streams("play", step))
-        else:
-            train_part(config, state, streams("train", step))
+        self._cut_short = False
+        tensors, scalars = state.kept(), state.scalars()
+        try:
+            with cut_short_if_asked():
+                self._carry_out_part(state, _processor(streams))
+        except StopNow:
+            self._cut_short = True
+            del self.positions  # it may have been left in the midst of a change, and can be made again
+            return restored_state(state, tensors, scalars), None
         state.part += 1
         if not self._round_ended(state):
             return state, None
@@ -76,6 +86,13 @@ class SelfPlayExperiment:
             "passes_per_move": state.passes / state.moves,
         }
         return state, row
+
+    def _carry_out_part(self, state: SelfPlayState, streams: Streams) -> None:
+        step = self._step(state)
+        if state.part < parts_of(self.config)[0]:
+            play_part(self.config, self.positions, state, streams("play", step))
+        else:
+            train_part(self.config, state, streams("train", step))
 
     def _step(self, state: SelfPlayState) -> int:
         return (state.round - 1) * sum(parts_of(self.config)) + state.part
@@ -101,8 +118,11 @@ class SelfPlayExperiment:
         return state.round == self.config.rounds and self._round_ended(state)
 
     def evaluation_due(self, state: SelfPlayState) -> bool:
-        """After every round; and in the first before any training, for what search makes of knowing nothing."""
-        return self._round_ended(state) or self._step(state) == 1
+        """After every round; and in the first before any training, for what search makes of knowing nothing.
+
+        Not once more after a part that was cut short: the state it left was measured when it was reached.
+        """
+        return not self._cut_short and (self._round_ended(state) or self._step(state) == 1)
 
     def evaluate(self, state: SelfPlayState, streams: Streams) -> Row:
         """Consumes streams("measured") and streams("matches"): the same positions after every round."""

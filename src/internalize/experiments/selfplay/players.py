@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,6 +13,7 @@ from torch import Tensor
 from internalize.experiments.selfplay.evaluations import Evaluations
 from internalize.experiments.selfplay.search import Rule, search
 from internalize.measure.predictor import Prediction
+from internalize.models.digest import digest_of
 from internalize.models.policy_value import PolicyValue
 
 
@@ -34,8 +34,7 @@ class Player:
 
     @cached_property
     def weights_digest(self) -> str:
-        flat = torch.cat([parameter.detach().flatten() for parameter in self.said.network.parameters()])
-        return hashlib.blake2b(flat.numpy().data, digest_size=16).hexdigest()
+        return digest_of(self.said.network.named_parameters())
 
     def choose(self, numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """(batch,) actions, and the evaluations by the network that each took."""

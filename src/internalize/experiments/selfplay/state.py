@@ -80,6 +80,14 @@ class SelfPlayState:
             **{f"examples/{name}": tensor for name, tensor in vars(self.examples).items()},
         }
 
+    def kept(self) -> dict[str, Tensor]:
+        """The tensors as they are now, whatever a step does: copied, but for the examples.
+
+        Those are the bulk, and a step replaces them without changing them.
+        """
+        tensors = self.tensors().items()
+        return {name: tensor if name.startswith("examples/") else tensor.clone() for name, tensor in tensors}
+
     def scalars(self) -> dict[str, Json]:
         return {
             "optimizer": dict(self.optimizer.scalars()),
@@ -107,7 +115,7 @@ def new_state(config: SelfPlayConfig, inputs: int, actions: int, generator: torc
 def restored_state(
     fresh: SelfPlayState, tensors: Mapping[str, Tensor], scalars: Mapping[str, Any]
 ) -> SelfPlayState:
-    """The saved state, in place of a fresh one of the same config."""
+    """The saved state, in place of a fresh one (or of any other) of the same config."""
     fresh.flat.copy_(tensors["weights"])
     fresh.before.copy_(tensors["before"])
     saved = {name: tensors[f"optimizer/{name}"] for name in fresh.optimizer.tensors()}

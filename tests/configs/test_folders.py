@@ -1,0 +1,41 @@
+"""Folders that cannot be made are refused in one line, whoever asks, and nothing is left behind."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from internalize.configs import folders
+from internalize.configs.folders import make_folder, require_writable
+from internalize.errors import BadInput
+
+
+def test_a_folder_is_made_with_all_above_it_or_left_as_it_is(tmp_path: Path) -> None:
+    wanted = tmp_path / "a" / "b"
+    assert require_writable(wanted) == wanted
+    assert list(tmp_path.iterdir()) == []
+    for _ in range(2):
+        assert make_folder(wanted) == wanted
+        assert [path.name for path in tmp_path.rglob("*")] == ["a", "b"]
+
+
+def test_where_nobody_makes_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in /proc: permissions say yes, the system says no."""
+    inner = os.mkdir
+
+    def refused(path: object, *more: object) -> None:
+        raise FileNotFoundError(2, "No such file or directory")
+
+    monkeypatch.setattr(os, "mkdir", refused)
+    for ask in (require_writable, make_folder):
+        with pytest.raises(BadInput) as problem:
+            ask(tmp_path / "x", "drawings")
+        assert problem.value.field == "drawings"
+        assert problem.value.message.startswith(f"cannot write to {tmp_path / 'x'}: no folder can be made in ")
+    monkeypatch.setattr(os, "mkdir", inner)
+    monkeypatch.setattr(folders, "require_writable", lambda folder, field: folder)  # it changed since then
+    (tmp_path / "file").touch()
+    with pytest.raises(BadInput, match=r"^out: cannot write to .*/file/x: Not a directory"):
+        make_folder(tmp_path / "file" / "x")

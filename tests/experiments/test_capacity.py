@@ -1,0 +1,50 @@
+"""What memory cannot hold is refused by the field that is too large, before anything is allocated."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from internalize import ModelConfig, train
+from internalize.constructions import memory
+from internalize.errors import BadInput
+from internalize.experiments.hints.config import HintsConfig
+from internalize.experiments.kinds import ExperimentConfig
+from internalize.experiments.parity.config import ParityConfig
+from tests.experiments.test_training import BRIEF
+
+HINTS = HintsConfig(d=6, k=2, width=8, steps=10, lr=0.1)
+
+
+@pytest.mark.parametrize(
+    ("config", "field"),
+    [
+        (replace(BRIEF, batch=10**9), "batch"),
+        (replace(BRIEF, model=ModelConfig(depth=1, width=16_000_000, heads=8)), "model"),
+        (ParityConfig(d=60, k=3, batch=10**9), "batch"),
+        (replace(HINTS, batch=10**10), "batch"),
+        (replace(HINTS, width=10**7), "width"),
+    ],
+)
+def test_a_run_that_is_too_large_is_refused(
+    config: ExperimentConfig, field: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "available_memory", lambda: 64 * 2**30)
+    with pytest.raises(BadInput, match=r"needs about .*B of memory, 64 GiB are free") as problem:
+        train(config, out=tmp_path / "runs")
+    assert problem.value.field == field
+    assert not (tmp_path / "runs").exists()
+
+
+def test_lower_bounds_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """B bits of x, twice, and of z, a byte each: 100 · (2 · 6 + 2); a byte less and it is refused."""
+    config = ParityConfig(d=6, k=2, batch=100, steps=3, contrast=False)
+    monkeypatch.setattr(memory, "available_memory", lambda: 1399)
+    with pytest.raises(BadInput, match="batch"):
+        train(config, out=tmp_path)
+    monkeypatch.setattr(memory, "available_memory", lambda: 1400)
+    run = train(config, out=tmp_path)
+    monkeypatch.setattr(memory, "available_memory", lambda: 0)
+    assert train(config, out=tmp_path).path == run.path, "what is there already needs no memory"
