@@ -112,7 +112,9 @@ def test_the_commands_of_the_readme(stranger: Stranger) -> None:
 
 def test_the_python_of_the_readme(stranger: Stranger) -> None:
     train, huggingface, *_ = blocks("python")
-    assert 0 <= float(stranger.python("-c", train).strip()) <= 1
+    accuracy, internalized = stranger.python("-c", train).split()
+    assert float(accuracy) > 0.99
+    assert internalized == "True"
     run = next((stranger.folder / "runs").glob("C2-T4-left-*"))
     code = huggingface.replace("RUN", run.as_posix())
     code += "\nprint(tokenizer('x:0 x:1 x:1 x:0 q:0')['input_ids'], type(model).__name__)"
@@ -120,15 +122,23 @@ def test_the_python_of_the_readme(stranger: Stranger) -> None:
 
 
 def test_a_curriculum_and_a_task_of_ones_own(stranger: Stranger) -> None:
-    curriculum = blocks("python")[2]
+    task, curriculum = blocks("python")[2:4]
+    (stranger.folder / "turnstile.py").write_text(task)
     (stranger.folder / "mymodule.py").write_text(curriculum)
     (stranger.folder / "turnstile.json").write_text('{"transitions": [[0, 1], [0, 1]]}')
-    command = "train --task turnstile.json --horizon 5 --method mymodule:OddFirst --iterations 30 --json"
+    made, read = (
+        json.loads(stranger.internalize(["tasks", name, "--json"]))
+        for name in ("turnstile.py:turnstile", "turnstile.json")
+    )
+    assert made == {**read, "states": ["locked", "open"], "symbols": ["push", "coin"]}
+    names = "--task turnstile.py:turnstile --method mymodule.py:OddFirst"
+    assert all(word in README for word in names.split())
+    command = f"train {names} --horizon 5 --iterations 30 --json"
     shape = "--model.depth 1 --model.width 16 --model.heads 4 --evaluation.final-samples 100"
     result = json.loads(stranger.internalize([*command.split(), *shape.split()]).splitlines()[-1])
     assert result["stages"] == 3
     copied = {path.name for path in Path(stranger.folder / result["run"] / "sources").glob("*/*")}
-    assert copied == {"mymodule.py", "turnstile.json"}
+    assert copied == {"mymodule.py", "turnstile.py"}
 
 
 def test_the_demo(stranger: Stranger) -> None:

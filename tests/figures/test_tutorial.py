@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from internalize import parse_task
+
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
@@ -58,13 +60,25 @@ def test_the_code_of_the_tutorial(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
     text = (DOCS / "tutorial.md").read_text(encoding="utf-8")
     blocks = re.findall(r"(?:^ {4}.*\n|^\n)+", text, flags=re.MULTILINE)
-    files = {"lamp.json": '{"name"', "halves.py": "import Curriculum", "lamp_figure.py": "FIGURE = Figure("}
+    files = {
+        "lamp.json": '{"name"',
+        "lamp.py": "import semiautomaton",
+        "halves.py": "import Curriculum",
+        "lamp_figure.py": "FIGURE = Figure(",
+    }
     for name, mark in files.items():
         (block,) = [block for block in blocks if mark in block]
         code = textwrap.dedent(block).strip()
         (tmp_path / name).write_text(re.split(r"^internalize ", code, flags=re.MULTILINE)[0])
     monkeypatch.chdir(tmp_path)
-    curriculum, _ = find_curriculum("halves:Halves", 8, {})
+    written, made = parse_task("lamp.json"), parse_task("lamp.py:lamp")
+    assert (made.name, made.state_names, made.symbol_names) == (
+        "lamp",
+        written.state_names,
+        written.symbol_names,
+    )
+    assert made.table.tolist() == written.table.tolist()
+    curriculum, _ = find_curriculum("halves.py:Halves", 8, {})
     assert [curriculum.shown(stage) for stage in range(1, 5)] == [
         (1, 2, 3, 4, 5, 6, 7, 8), (4, 5, 6, 7, 8), (6, 7, 8), (8,),
     ]  # fmt: skip

@@ -9,6 +9,7 @@ import pytest
 from scipy.stats import binom
 
 from internalize.statistics import Interval, Rate, clopper_pearson, mean_interval, wilson
+from internalize.statistics.intervals import percentage
 
 
 @pytest.mark.parametrize(
@@ -62,6 +63,15 @@ def test_rate_shows_value_and_interval() -> None:
     assert rate.value == 81 / 263
     assert rate.interval == wilson(81, 263)
     assert str(rate) == "30.8 % [25.5, 36.6]"
+
+
+def test_only_nothing_and_all_are_told_as_such() -> None:
+    """Of 10,000 in 10,000 Wilson's lower bound is 1 / (1 + 3.84 / 10,000) = 0.99962: not certainty."""
+    assert str(Rate(10_000, 10_000)) == "100.0 % [99.96, 100.0]"
+    assert str(Rate(0, 10_000)) == "0.0 % [0.0, 0.04]"
+    told = {0.9994: "99.9", 0.9996: "99.96", 0.99996: "99.996", 0.0006: "0.1", 0.0004: "0.04", 1e-5: "0.001"}
+    assert {share: percentage(share) for share in told} == told
+    assert [percentage(share) for share in (0.0, 0.5, 1.0)] == ["0.0", "50.0", "100.0"]
 
 
 @pytest.mark.parametrize(("successes", "trials"), [(0, 0), (3, 2), (-1, 4)])

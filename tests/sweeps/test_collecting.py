@@ -12,9 +12,10 @@ import pytest
 from internalize import ChainConfig, train
 from internalize.cli import main
 from internalize.errors import BadInput
-from internalize.sweeps import collect
-from internalize.sweeps.collecting import Collected, groups
-from tests.sweeps.tiny import tiny_sweep, write_sweep
+from internalize.sweeps import Sweep, collect, sweep_of
+from internalize.sweeps.collecting import Collected, groups, settings
+from internalize.sweeps.reporting import MOST_NAMED, collected_text
+from tests.sweeps.tiny import BASE, tiny_sweep, write_sweep
 
 
 def test_one_row_a_finished_run_and_every_other_named(
@@ -75,3 +76,36 @@ def test_rates_by_any_field_against_intervals_from_a_table() -> None:
         groups(Collected(sweep, rows), ["metod"])
     with pytest.raises(BadInput, match="did you mean 'succeeded'"):
         groups(Collected(sweep, rows), ["method"], ["suceeded"])
+
+
+def test_settings_that_differ_are_never_one_rate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whether all cases set a field, one of them, or none: a preset is not in the config that it fills in."""
+    cases: list[dict[str, object]] = [{}, {"optimizer.lr": 0.01}, {"method": "cot"}]
+    uneven = sweep_of("uneven", "chain", BASE, cases=cases, seeds=2)
+    assert settings(uneven) == ("optimizer.lr", "method")
+    presets = sweep_of("presets", "hints", {}, grid={"preset": ["laptop", "paper"]}, seeds=2)
+    assert settings(presets) == ("d", "k", "width", "lr", "steps")
+    assert settings(tiny_sweep()) == ("method",)
+
+    file = tmp_path / "s.json"
+    file.write_text(json.dumps({"base": BASE, "cases": cases, "seeds": 2}))
+    assert main(["collect", str(file), "--out", str(tmp_path / "runs"), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["groups"]
+    assert [(group["fields"], group["planned"]) for group in found] == [
+        ({"optimizer.lr": 0.0003, "method": "left"}, 2),
+        ({"optimizer.lr": 0.01, "method": "left"}, 2),
+        ({"optimizer.lr": 0.0003, "method": "cot"}, 2),
+    ]
+
+
+def test_all_that_is_missing_is_named_up_to_a_number_that_is_said() -> None:
+    few, many = tiny_sweep(seeds=10), tiny_sweep(seeds=MOST_NAMED // 2 + 2)
+    for sweep, more in ((few, ""), (many, "; and 4 more (--json names all)")):
+        line = collected_text(Collected(sweep, [], [(case, "not begun") for case in sweep.cases]))
+        named = "; ".join(map(str, sweep.cases[:MOST_NAMED]))
+        assert line.splitlines()[1] == f"missing {len(sweep.cases)}, not begun: {named}{more}"
+
+
+def test_a_sweep_without_runs_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="sweep: nothing has no runs"):
+        collect(Sweep("nothing", ()), tmp_path)

@@ -12,9 +12,11 @@ from typing import Any
 
 import pytest
 
-from internalize.errors import RunFailed
+from internalize.cli import main
+from internalize.errors import RunFailed, RunWarning
 from internalize.sweeps import run_sweep, sweep_of
 from internalize.sweeps.mirroring import PIECE, HomeFolder, Mirror
+from internalize.sweeps.options import RayOptions
 from tests.sweeps.tiny import BASE, all_bytes, one_after_the_other, tiny_sweep, wait_for_a_stage, write_sweep
 
 pytest.importorskip("ray", reason="Ray is an extra: pip install 'internalize[ray]'")
@@ -43,6 +45,50 @@ def test_a_cluster_of_our_own_with_a_users_module(tmp_path: Path, monkeypatch: p
     assert list((tmp_path / "runs").glob(".*")) == []
 
 
+# Runs that fit nowhere -------------------------------------------------------------------------------------
+
+PLAIN, SMALL, LARGE = {"CPU": 8.0}, {"CPU": 2.0, "GPU": 1.0}, {"CPU": 4.0, "GPU": 4.0}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "cpus", "gpus", "room", "shortage"),
+    [
+        ([PLAIN, SMALL], 1, 0, 10, None),
+        ([PLAIN, SMALL], 3, 0, 2, None),  # 8 // 3 + 2 // 3, not 10 // 3
+        ([SMALL] * 3, 3, 0, 0, "cpus: a run asks for 3, and no node has more than 2"),
+        ([PLAIN, SMALL, LARGE], 1, 0.25, 6, None),  # by its processors 2 on the small one, 4 on the large one
+        ([PLAIN] * 2, 1, 1, 0, "gpus: a run asks for 1, and no node has more than 0"),
+        ([SMALL] * 2, 1, 2, 0, "gpus: a run asks for 2, and no node has more than 1"),
+        ([PLAIN, SMALL], 4, 1, 0, "cpus: a run asks for 4 with --gpus 1, and no node has both"),
+        ([{}], 1, 0, 0, "cpus: a run asks for 1, and no node has more than 0"),
+        ([], 1, 0, 0, "cpus: a run asks for 1, and no node has more than 0"),
+    ],
+)
+def test_a_run_needs_a_node_that_has_all_it_asks_for(
+    nodes: list[dict[str, float]], cpus: float, gpus: float, room: int, shortage: str | None
+) -> None:
+    options = RayOptions(gpus=gpus)
+    assert options.room(nodes, cpus) == room
+    problem = options.shortage(nodes, cpus)
+    assert (None if problem is None else str(problem)) == shortage
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_run_too_large_for_this_machine_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import ray
+
+    file = write_sweep(tmp_path / "s.json", seeds=1)
+    words = ["sweep", str(file), "--out", str(tmp_path / "runs"), "--no-estimate", "--quiet"]
+    assert main([*words, "--backend", "ray", "--cpus", "4096"]) == 2
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("internalize:")]
+    assert line.startswith(
+        f"internalize: cpus: a run asks for 4096, and no node has more than {os.cpu_count()}"
+    )
+    assert not ray.is_initialized()
+
+
 # On a cluster of several nodes -----------------------------------------------------------------------------
 
 
@@ -56,9 +102,9 @@ class Nodes:
         self.cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, **store})
         self.nodes: list[Any] = []
 
-    def add(self, count: int) -> None:
+    def add(self, count: int, cpus: int = 1) -> None:
         for _ in range(count):
-            self.nodes.append(self.cluster.add_node(num_cpus=1, object_store_memory=80 * 2**20))
+            self.nodes.append(self.cluster.add_node(num_cpus=cpus, object_store_memory=80 * 2**20))
         self.cluster.wait_for_nodes()
 
     def training(self) -> dict[int, Any]:
@@ -111,6 +157,20 @@ class Saboteur:
         if len(self.inside) >= 2 and not self.done:
             self.done = True
             self.deed()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_a_cluster_that_has_no_room_yet_is_waited_for(nodes: Nodes, tmp_path: Path) -> None:
+    class Growth(Saboteur):
+        def begin(self, names: Sequence[str]) -> None:
+            self.deed()
+
+    grow = Growth(lambda: nodes.add(1, cpus=2))
+    sweep, where = tiny_sweep(seeds=1), {"address": nodes.cluster.address, "cpus": 2}
+    with pytest.warns(RunWarning, match="2, and no node has more than 1: the runs wait until a node joins"):
+        outcome = run_sweep(sweep, out=tmp_path, backend="ray", observer=grow, **where)
+    assert [ended.state for ended in outcome.outcomes] == ["done", "done"]
 
 
 @pytest.mark.slow

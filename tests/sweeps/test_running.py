@@ -9,14 +9,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from internalize.cli import main
-from internalize.runs.lock import is_owned
+from internalize.experiments.training import run_folder
+from internalize.runs.lock import is_owned, own
 from internalize.sweeps import collect, run_sweep, sweep_of
+from internalize.sweeps.running import standing
 from tests.sweeps.tiny import BASE, all_bytes, one_after_the_other, steps_timed, tiny_sweep, write_sweep
 
 
@@ -130,3 +133,97 @@ def test_a_trivial_run_costs_little_beyond_its_training(tmp_path: Path) -> None:
     training = sum(_run(ended).status()["seconds"] for ended in outcome.done)
     assert len(outcome.done) == 200
     assert (spent - training) / 200 < 0.3
+
+
+def test_a_sweep_looks_into_its_own_folder_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user's `a` may mean runs/a; a folder of runs `a` is no other."""
+    monkeypatch.chdir(tmp_path)
+    sweep = tiny_sweep(seeds=1)
+    one_after_the_other(sweep, Path("runs/a"))
+    assert standing(sweep, Path("runs/a")).counts() == {"done": 2, "failed before": 0, "to do": 0}
+    assert standing(sweep, Path("a")).counts() == {"done": 0, "failed before": 0, "to do": 2}
+
+
+def test_a_run_that_was_given_up_is_left_until_somebody_wants_it_tried_again(tmp_path: Path) -> None:
+    """A file where a folder should be: an error as any mistake in somebody's code is."""
+    sweep, out = tiny_sweep(seeds=1), tmp_path / "runs"
+    broken = run_folder(sweep.cases[0].config, out)
+    broken.mkdir(parents=True)
+    (broken / "stages").touch()
+    first = run_sweep(sweep, out=out, workers=2)
+    assert [(ended.state, ended.attempts) for ended in first.outcomes] == [("failed", 2), ("done", 1)]
+    status = json.loads((broken / "status.json").read_text())
+    assert (status["state"], status["message"]) == ("failed", first.failed[0].error)
+    assert "File exists" in status["message"]
+
+    (broken / "stages").unlink()
+    before = _changed(out)
+    plain = run_sweep(sweep, out=out)
+    assert [(ended.state, ended.attempts) for ended in plain.outcomes] == [("failed", 0), ("done", 0)]
+    assert _changed(out) == before
+    assert [reason for _, reason in collect(sweep, out).missing] == [f"failed: {status['message']}"]
+
+    again = run_sweep(sweep, out=out, retry_failed=True)
+    assert [(ended.state, ended.attempts) for ended in again.outcomes] == [("done", 1), ("done", 0)]
+    assert all_bytes(out) == one_after_the_other(sweep, tmp_path / "apart")
+
+
+def test_sigterm_with_no_run_in_hand(tmp_path: Path) -> None:
+    """All runs are in the hands of somebody else; here it is this test."""
+    file, out = write_sweep(tmp_path / "s.json", seeds=1), tmp_path / "runs"
+    with ExitStack() as holding:
+        for case in tiny_sweep(seeds=1).cases:
+            folder = run_folder(case.config, out)
+            folder.mkdir(parents=True)
+            holding.enter_context(own(folder))
+        process = start(file, out, "--workers", "2")
+        assert process.stderr is not None
+        for _ in range(2):
+            while "elsewhere" not in (line := process.stderr.readline()):
+                assert line, "it ended"
+        process.send_signal(signal.SIGTERM)
+        error = process.communicate(timeout=300)[1]
+    assert process.returncode == 143
+    assert "the same command goes on" in error
+
+
+def test_no_worker_outlives_a_driver_that_is_killed_as_they_start(tmp_path: Path) -> None:
+    """Its end may reach a worker before the worker has looked at its first job."""
+    file = write_sweep(tmp_path / "s.json", seeds=1, iterations=10_000_000)
+    moments = [0.0, 0.2, 0.5]
+    drivers = [start(file, tmp_path / f"runs {moment}", "--workers", "1") for moment in moments]
+    workers: set[int] = set()
+    try:
+        for driver, moment in zip(drivers, moments, strict=True):
+            while not _workers_of(driver.pid):
+                assert driver.poll() is None, "it ended"
+                time.sleep(0.01)
+            time.sleep(moment)
+            workers |= _workers_of(driver.pid)
+            driver.kill()
+            driver.wait()
+        assert len(workers) == len(moments)
+        _wait(lambda: not any(map(_lives, workers)))
+    finally:
+        for worker in filter(_lives, workers):
+            os.kill(worker, signal.SIGKILL)
+        for driver in drivers:
+            driver.kill()
+            driver.communicate()
+
+
+def _workers_of(parent: int) -> set[int]:
+    children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+    return {int(child) for child in children if b"internalize.experiments.worker" in _command(int(child))}
+
+
+def _lives(process: int) -> bool:
+    """A zombie has an empty command line."""
+    return b"internalize.experiments.worker" in _command(process)
+
+
+def _command(process: int) -> bytes:
+    try:
+        return Path(f"/proc/{process}/cmdline").read_bytes()
+    except OSError:
+        return b""

@@ -12,6 +12,7 @@ from internalize import ChainConfig, ModelConfig
 from internalize.cli import main
 from internalize.errors import BadInput
 from internalize.sweeps import BadSweep, read_sweep, sweep_of
+from internalize.sweeps.sweep import find_sweep
 from tests.sweeps.tiny import EXAMPLES
 
 BASE = {"horizon": 4, "iterations": 10, "model": {"depth": 1, "width": 8, "heads": 4}}
@@ -68,6 +69,24 @@ def test_a_json_file_and_a_call_say_the_same(tmp_path: Path) -> None:
     assert called.cases[-1].config == ChainConfig("C3", 4, "left", 10, 4, model)
 
 
+def test_cases_that_set_different_fields_are_named_by_all_of_them() -> None:
+    cases: list[dict[str, Any]] = [{}, {"optimizer.lr": 0.01}, {"method": "cot"}]
+    sweep = sweep_of("uneven", "chain", BASE, cases=cases, seeds=[2])
+    assert [str(case) for case in sweep.cases] == [
+        "optimizer.lr=0.0003 method=left seed=2",
+        "optimizer.lr=0.01 method=left seed=2",
+        "optimizer.lr=0.0003 method=cot seed=2",
+    ]
+
+
+def test_groups_of_fields_that_do_not_meet_can_be_combined() -> None:
+    model = [{"width": 8}, {"width": 16}]
+    sweep = sweep_of("groups", "chain", BASE, grid={"model": model, "model.depth": [1, 2]})
+    assert [str(case) for case in sweep.cases] == [
+        f"model.width={width} model.depth={depth} seed=0" for width in (8, 16) for depth in (1, 2)
+    ]
+
+
 def test_any_kind_can_be_swept() -> None:
     sweep = sweep_of("p", "parity", {"d": 6}, grid={"k": [2, 3]}, seeds=2)
     assert [case.config.label() for case in sweep.cases] == [
@@ -107,6 +126,28 @@ def test_all_that_cannot_run_is_said_before_anything_runs(
         ({"grid": {"task": ["C2"]}, "zip": {"task": ["C3"]}}, "grid.task: zip sets this field already"),
         ({"cases": {"task": "C2"}}, "cases: must be a list of mappings"),
         ({"cases": [{"task": "C2"}, {}]}, "seed=0 and task=C2 seed=0 are the same run"),
+        ({"cases": []}, "cases: must name at least one case, got an empty list"),
+        (
+            {"cases": [{"model": {"depth": 1}}], "grid": {"model.depth": [2, 3]}},
+            "grid.model.depth: cases sets this field already$",
+        ),
+        (
+            {"zip": {"model": [{"depth": 1}]}, "grid": {"model.depth": [2, 3]}},
+            "grid.model.depth: zip sets this field already$",
+        ),
+        (
+            {"cases": [{"model": None}], "grid": {"model.depth": [2, 3]}},
+            "grid.model.depth: cases sets this field already as model$",
+        ),
+        (
+            {"grid": {"model.depth": [1], "model": [{"depth": 2}]}},
+            "grid.model.depth: grid sets this field already",
+        ),
+        (
+            {"cases": [{"model": {"depth": 1}, "model.depth": 2}]},
+            "cases.model.depth: is set twice: model.depth is there, too",
+        ),
+        ({"base": {**BASE, "model.depth": 2}}, "base.model.depth: is set twice: model.depth is there, too"),
         ({"seeds": 0}, "seeds: must be at least 1"),
         ({"seeds": [1, 1]}, "seeds: must all be different"),
         ({"grid": {"task.name": ["C2"]}, "base": {**BASE, "task": "C2"}}, "task is no group of fields"),
@@ -123,3 +164,48 @@ def test_what_is_wrong_is_named(said: dict[str, Any], complaint: str, tmp_path: 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.stem)
 def test_the_examples_can_be_read(path: Path) -> None:
     assert read_sweep(path).cases
+
+
+def test_the_example_in_python_keeps_the_size_of_its_heads() -> None:
+    sweep = find_sweep(f"{EXAMPLES / 'widths.py'}:WIDTHS")
+    assert [str(case) for case in sweep.cases[::5]] == [
+        f"model.width={width} model.heads={width // 2} seed=0" for width in (16, 32, 64)
+    ]
+
+
+PYTHON = """
+from internalize.sweeps import Sweep, sweep_of
+
+BASE = {base!r}
+WIDTHS = sweep_of("widths", "chain", BASE, grid={{"model.width": [8, 16]}}, seeds=2)
+NOTHING = Sweep("nothing", ())
+"""
+
+
+def test_a_sweep_made_in_python_is_found_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("sw.py").write_text(PYTHON.format(base=BASE))
+    by_hand = sweep_of("widths", "chain", BASE, grid={"model.width": [8, 16]}, seeds=2)
+    assert find_sweep("sw.py:WIDTHS") == find_sweep("sw:WIDTHS") == by_hand
+    for name, complaint in {
+        "sw.py": r"^sweep: sw.py is Python: name the sweep in it, as sw.py:NAME",
+        "sw.py:BASE": r"^sweep: sw.py:BASE is no sweep, made by sweep_of, but a dict",
+        "sw.py:WIDHTS": r"^sweep: module 'sw.py' has no attribute 'WIDHTS'",
+        "sw.py:NOTHING": r"^sweep: nothing has no runs",
+    }.items():
+        with pytest.raises(BadInput, match=complaint):
+            find_sweep(name)
+
+
+def test_all_that_is_wrong_with_a_sweep_in_python_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "bad.py"
+    file.write_text(PYTHON.format(base=BASE).replace("[8, 16]", "[-1, 7]"))
+    for command in ("sweep", "collect", "plan"):
+        assert main([command, f"{file}:WIDTHS"]) == 2
+        lines = capsys.readouterr().err.splitlines()
+        assert [line.partition(" (in ")[0] for line in lines] == [
+            "internalize: model.width: must be at least 1, got -1",
+            "internalize: model.heads: must divide model.width = 7, got 4",
+        ]

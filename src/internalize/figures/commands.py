@@ -115,8 +115,8 @@ class FigureArguments:
     """Where missing runs are carried out: worker processes on this machine, or tasks on a Ray cluster."""
     workers: int | None = None
     """Runs at the same time; as many as there are cores if not given."""
-    no_train: bool = False
-    """Draw with the runs that are there, and say what is missing."""
+    train: bool = True
+    """Carry out what is missing; otherwise draw with the runs that are there, and say what is missing."""
     plan: bool = False
     """Show the claims, their tests and what they can detect, and do nothing."""
     quiet: bool = False
@@ -135,7 +135,7 @@ def figure_command(arguments: FigureArguments) -> int:
         _print_plan(figure, arguments)
         return 0
     folder = require_writable(results_folder(arguments.results, figure, arguments.tier), "results")
-    ended = None if arguments.no_train else _train(figure, arguments)
+    ended = _train(figure, arguments) if arguments.train else None
     if ended is not None and ended.interrupted:
         told = f"{len(ended.interrupted)} of {len(ended.outcomes)} runs are left; the same command goes on"
         errors_console().print(f"interrupted: {told}, --no-train draws what is there", soft_wrap=True)

@@ -17,6 +17,7 @@ from internalize.figures.rows import FigureRow
 from internalize.figures.verdicts import Verdict, judge, strictest_level
 from internalize.runs.atomic import write_json
 from internalize.runs.exporting import flat, write_csv
+from internalize.runs.finding import RUNS
 from internalize.runs.folder import Run
 from internalize.runs.provenance import provenance
 from internalize.runs.table import Table

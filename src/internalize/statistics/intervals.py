@@ -37,8 +37,19 @@ class Rate:
         """Wilson's, 95 %."""
         return wilson(self.successes, self.trials)
 
+    def to_json(self) -> dict[str, int | list[float]]:
+        """As commands print it with --json."""
+        interval = [self.interval.low, self.interval.high]
+        return {"count": self.successes, "of": self.trials, "interval": interval}
+
     def __str__(self) -> str:
-        return f"{100 * self.value:.1f} % [{100 * self.interval.low:.1f}, {100 * self.interval.high:.1f}]"
+        return f"{percentage(self.value)} % [{percentage(self.interval.low)}, {percentage(self.interval.high)}]"
+
+
+def percentage(share: float) -> str:
+    """`98.3` for 0.983; more digits where one would make 0.0 or 100.0 of what is neither."""
+    digits = next((n for n in range(1, 6) if 0 < float(f"{100 * share:.{n}f}") < 100), 1)
+    return f"{100 * share:.{digits}f}"
 
 
 def wilson(successes: int, trials: int, level: float = 0.95) -> Interval:

@@ -40,7 +40,7 @@ class Collected:
 
     def outcomes(self) -> list[str]:
         """The results that are yes or no, of which rates can be made."""
-        own = set(flat(to_json(self.sweep.cases[0].config), lists_as_text=False)) if self.sweep.cases else set()
+        own = set(config_fields(self.sweep.cases[0]))
         yes_or_no = (
             name
             for row in self.rows
@@ -63,6 +63,7 @@ class Group:
 
 def collect(sweep: Sweep, out: Path | str) -> Collected:
     """Read the folder of every case below `out`."""
+    sweep.require_runs()
     collected = Collected(sweep)
     for case in sweep.cases:
         folder = run_folder(case.config, Path(out))
@@ -78,7 +79,7 @@ def _row(case: Case, folder: Path) -> tuple[Row | None, str]:
     if not (folder / "config.json").exists():
         return None, "not begun"
     try:
-        run = Run.open(folder)
+        run = Run.at(folder)
     except BadInput as problem:
         return None, f"damaged: {problem}"
     status = run.status()
@@ -87,9 +88,31 @@ def _row(case: Case, folder: Path) -> tuple[Row | None, str]:
         if state == "running" and not is_owned(folder):
             state = "interrupted"
         return None, f"{state}: {status['message']}" if status.get("message") else state
-    config = flat(to_json(case.config), lists_as_text=False)
+    config = config_fields(case)
     results = {f"result.{name}" if name in config else name: value for name, value in status["summary"].items()}
     return {"run": folder.name, "kind": case.config.kind, **config, **results, "seconds": status["seconds"]}, ""
+
+
+def settings(sweep: Sweep) -> tuple[str, ...]:
+    """The fields in which the sweep's configs differ, the seed aside; first those that it names itself.
+
+    The others follow from these: a preset is no longer in a config that it has filled in.
+    """
+    configs = [config_fields(case) for case in sweep.cases]
+    names = dict.fromkeys(name for fields in (sweep.cases[0].fields, *configs) for name in fields)
+    return tuple(
+        name
+        for name in names
+        if name != "seed" and len({_hashable(config.get(name)) for config in configs}) > 1
+    )
+
+
+def config_fields(case: Case) -> dict[str, Any]:
+    return flat(to_json(case.config), lists_as_text=False)
+
+
+def _hashable(value: Any) -> Any:
+    return tuple(map(_hashable, value)) if isinstance(value, list) else value
 
 
 def groups(collected: Collected, by: Sequence[str], results: Sequence[str] = ()) -> list[Group]:
@@ -103,7 +126,7 @@ def groups(collected: Collected, by: Sequence[str], results: Sequence[str] = ())
         require(good, "rate", f"no result {name!r} that is yes or no{closest(name, known)}; there are {known}")
     planned: dict[tuple[Any, ...], int] = {}
     for case in collected.sweep.cases:
-        key = _key(flat(to_json(case.config), lists_as_text=False), by)
+        key = _key(config_fields(case), by)
         planned[key] = planned.get(key, 0) + 1
     finished: dict[tuple[Any, ...], list[Row]] = {key: [] for key in planned}
     for row in collected.rows:
@@ -129,4 +152,4 @@ def _key(fields: dict[str, Any], by: Sequence[str]) -> tuple[Any, ...]:
         require(
             name in fields, "by", f"no field {name!r}{closest(name, list(fields))}; known: {', '.join(fields)}"
         )
-    return tuple(tuple(value) if isinstance(value := fields[name], list) else value for name in by)
+    return tuple(_hashable(fields[name]) for name in by)

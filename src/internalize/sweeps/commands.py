@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import json
-import os
+import shlex
 import sys
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
+from tyro.constructors import PrimitiveConstructorSpec
 
 from internalize.display.fleet import fleet_view
-from internalize.display.terminal import errors_console
 from internalize.errors import BadInput, require
 from internalize.experiments.execution import Execution
+from internalize.experiments.many import local_pool
+from internalize.runs.commands import write_files
 from internalize.runs.finding import RUNS
-from internalize.sweeps.collecting import Collected, collect, groups
-from internalize.sweeps.costs import expected_seconds
+from internalize.sweeps.collecting import collect, groups, settings
+from internalize.sweeps.costs import Costs, expected_seconds
 from internalize.sweeps.options import BackendName, RayOptions
 from internalize.sweeps.planning import DEFAULT_UTILISATION, find_gpu, plan, together
 from internalize.sweeps.reporting import (
@@ -28,20 +30,22 @@ from internalize.sweeps.reporting import (
     outcome_as_json,
     outcome_lines,
     plans_table,
+    remarks_console,
     results_console,
 )
-from internalize.sweeps.running import Standing, SweepOutcome, run_sweep, standing
-from internalize.sweeps.sweep import BadSweep, Sweep, read_sweep
+from internalize.sweeps.running import Standing, SweepOutcome, require_possible, run_sweep, standing
+from internalize.sweeps.sweep import BadSweep, Sweep, find_sweep
 
-SweepFile = Annotated[Path, tyro.conf.Positional]
+SweepName = Annotated[str, tyro.conf.Positional]
 
 
 @dataclass(frozen=True)
 class SweepArguments:
-    """Carry out all runs of a sweep file, each once: here or on a cluster. The same command goes on."""
+    """Carry out all runs of a sweep, each once: here or on a cluster. The same command goes on."""
 
-    file: SweepFile
-    """The sweep: YAML or JSON with kind, base, grid, zip, cases and seeds."""
+    file: SweepName
+    """The sweep: a YAML or JSON file with kind, base, grid, zip, cases and seeds; or one made by sweep_of in
+    Python, file.py:NAME or module:NAME."""
     execution: Annotated[Execution, tyro.conf.arg(name="")] = field(default_factory=Execution)
     dry_run: bool = False
     """Check everything, say what is to be done and how long it takes, and do nothing."""
@@ -53,32 +57,25 @@ class SweepArguments:
     """How often a run that failed is tried again, from its last good checkpoint."""
     retry_failed: bool = False
     """Also try runs again that an earlier sweep gave up."""
-    no_estimate: bool = False
-    """Do not measure beforehand how long it will take."""
+    estimate: bool = True
+    """Measure beforehand how long it will take on this machine. Not with --backend ray: the cluster would wait
+    for it, and is another machine."""
     ray: Annotated[RayOptions, tyro.conf.arg(name="")] = field(default_factory=RayOptions)
 
     def __post_init__(self) -> None:
         require(not self.execution.fresh, "fresh", "belongs to train: a sweep does each run once")
-        require(self.workers is None or self.workers >= 1, "workers", f"must be at least 1, got {self.workers}")
-        require(self.retries >= 0, "retries", f"must be 0 or more, got {self.retries}")
 
 
 def sweep_command(arguments: SweepArguments) -> int:
-    sweep = _read(arguments.file)
+    execution = arguments.execution
+    require_possible(execution, arguments.backend, arguments.workers, arguments.retries, arguments.ray)
+    sweep = _find(arguments.file)
     if sweep is None:
         return 2
-    execution = arguments.execution
     now = standing(sweep, execution.out, arguments.retry_failed)
-    seconds = None if arguments.no_estimate or not now.todo else _estimate(sweep, now, execution)
-    workers = arguments.workers or max(1, (os.cpu_count() or 1) // (execution.threads or 1))
-    if not execution.quiet:
-        said = announcement(sweep, now, seconds, workers, execution)
-        # what a dry run says is its result; before a real one it is a remark
-        result = arguments.dry_run and not execution.json
-        (results_console() if result else errors_console()).print(said, soft_wrap=True)
+    seconds = _seconds(sweep, now, arguments)
+    _announce(sweep, now, seconds, arguments)
     if arguments.dry_run:
-        if execution.json:
-            print(json.dumps({"sweep": sweep.name, **now.counts(), "seconds": sum(seconds or [])}))
         return 0
     view = None if execution.quiet else fleet_view(sweep.name, sweep.cases[0].config.headline, seconds)
     outcome = run_sweep(
@@ -96,40 +93,63 @@ def sweep_command(arguments: SweepArguments) -> int:
     return outcome.exit_code
 
 
-def _read(path: Path) -> Sweep | None:
+def _find(name: str) -> Sweep | None:
     """The sweep; or every problem of it on a line of its own, and None."""
     try:
-        return read_sweep(path)
+        return find_sweep(name)
     except BadSweep as bad:
         for problem in bad.problems:
             print(f"internalize: {problem}", file=sys.stderr)
         return None
 
 
-def _estimate(sweep: Sweep, now: Standing, execution: Execution) -> list[float]:
-    """Seconds of every run still to do."""
+def _seconds(sweep: Sweep, now: Standing, arguments: SweepArguments) -> list[float] | None:
+    """Of every run still to do; None if it is not to be measured."""
+    if not arguments.estimate or arguments.backend == "ray":
+        return None
     configs = [sweep.cases[index].config for index in now.todo]
-    if execution.quiet or not sys.stderr.isatty():
-        return expected_seconds(configs, execution)
-    with errors_console().status("measuring …") as status:
-        return expected_seconds(
-            configs, execution, lambda done, all_: status.update(f"measuring shape {done + 1} of {all_} …")
-        )
+    if arguments.execution.quiet or not sys.stderr.isatty():
+        return expected_seconds(configs, arguments.execution)
+    with remarks_console().status("measuring …") as status:
+
+        def progress(done: int, all_: int) -> None:
+            status.update(f"measuring shape {done + 1} of {all_} …")
+
+        return expected_seconds(configs, arguments.execution, progress)
+
+
+def _announce(sweep: Sweep, now: Standing, seconds: list[float] | None, arguments: SweepArguments) -> None:
+    """What a dry run says is its result; before a real one it is a remark."""
+    execution, dry = arguments.execution, arguments.dry_run
+    if execution.quiet and not (dry and execution.json):
+        return
+    costs = Costs(execution)
+    disk = sum(costs(sweep.cases[index].config).disk_bytes for index in now.todo)
+    if not execution.quiet:
+        workers = local_pool(execution, arguments.workers, len(now.todo)).size
+        said = announcement(sweep, now, seconds, workers, disk)
+        (results_console() if dry and not execution.json else remarks_console()).print(said, soft_wrap=True)
+    if dry and execution.json:
+        total = None if seconds is None else sum(seconds)
+        print(json.dumps({"sweep": sweep.name, **now.counts(), "seconds": total, "disk_bytes": disk}))
 
 
 def _report(outcome: SweepOutcome, arguments: SweepArguments) -> None:
-    if arguments.execution.json:
+    execution = arguments.execution
+    if execution.json:
         print(json.dumps(outcome_as_json(outcome)))
-    for line in outcome_lines(outcome, str(arguments.file), arguments.execution.quiet):
-        errors_console().print(line, soft_wrap=True)
+    collecting = ["internalize", "collect", arguments.file]
+    collecting += ["--out", str(execution.out)] if execution.out != RUNS else []
+    for line in outcome_lines(outcome, shlex.join(collecting), execution.quiet):
+        remarks_console().print(line, soft_wrap=True)
 
 
 @dataclass(frozen=True)
 class CollectArguments:
     """The finished runs of a sweep as one table, success rates by any field, and what is missing."""
 
-    file: SweepFile
-    """The sweep file."""
+    file: SweepName
+    """The sweep: a file, file.py:NAME or module:NAME."""
     out: Path = RUNS
     """Folder that holds the run folders."""
     csv: Path | None = None
@@ -138,7 +158,7 @@ class CollectArguments:
     """The same for pandas, polars, duckdb and others. Needs the extra `parquet`."""
     by: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
     """Rates for each value of this field, such as task or model.depth; may be given several times. All fields
-    that the sweep varies, the seed aside, if not given."""
+    in which the runs differ, the seed aside, if not given."""
     rate: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
     """A result that is yes or no, such as succeeded; may be given several times. All of them if not given."""
     json: bool = False
@@ -146,13 +166,16 @@ class CollectArguments:
 
 
 def collect_command(arguments: CollectArguments) -> int | None:
-    sweep = _read(arguments.file)
+    sweep = _find(arguments.file)
     if sweep is None:
         return 2
     collected = collect(sweep, arguments.out)
-    by = arguments.by or tuple(name for name in sweep.cases[0].fields if name != "seed")
+    by = arguments.by or settings(sweep)
     found = groups(collected, by, arguments.rate)
-    _write(collected, arguments)
+    if arguments.csv is not None or arguments.parquet is not None:
+        require(len(collected.rows) > 0, "sweep", "no run is finished: there is nothing to write")
+        for line in write_files(collected.table(), arguments.csv, arguments.parquet):
+            remarks_console().print(line, soft_wrap=True)
     if arguments.json:
         missing = [{"case": dict(case.fields), "reason": reason} for case, reason in collected.missing]
         print(json.dumps({"rows": collected.rows, "groups": groups_as_json(found), "missing": missing}))
@@ -164,28 +187,30 @@ def collect_command(arguments: CollectArguments) -> int | None:
     return None
 
 
-def _write(collected: Collected, arguments: CollectArguments) -> None:
-    from internalize.runs.exporting import write_csv, write_parquet
+def _whole_numbers(words: list[str]) -> tuple[int, ...]:
+    try:
+        return tuple(int(word) for word in words)
+    except ValueError:
+        raise BadInput("gpus", f"must be whole numbers, got {' '.join(words)}") from None
 
-    table = collected.table()
-    for path, write in ((arguments.csv, write_csv), (arguments.parquet, write_parquet)):
-        if path is None:
-            continue
-        require(len(table) > 0, "sweep", "no run is finished: there is nothing to write")
-        try:
-            write(table, path)
-        except OSError as error:
-            raise BadInput("collect", f"cannot write {path}: {error.strerror}") from None
-        errors_console().print(f"{len(table):,} runs, {len(table.columns)} columns: {path}", soft_wrap=True)
+
+WholeNumbers = PrimitiveConstructorSpec[tuple[int, ...]](
+    nargs="*",
+    metavar="[INT [INT ...]]",
+    instance_from_str=_whole_numbers,
+    is_instance=lambda value: isinstance(value, tuple) and all(isinstance(number, int) for number in value),
+    str_from_instance=lambda numbers: [str(number) for number in numbers],
+)
+"""As tyro reads a tuple, but for what it says when one of the words is no number."""
 
 
 @dataclass(frozen=True)
 class PlanArguments:
-    """What sweeps would take on GPUs, from counted operations and a stated utilisation: nothing is run."""
+    """What sweeps would take on GPUs, from counted operations and a stated utilisation: nothing is trained."""
 
-    files: Annotated[tuple[Path, ...], tyro.conf.Positional]
-    """One or more sweep files."""
-    gpus: tuple[int, ...] = (1, 8, 64)
+    files: Annotated[tuple[str, ...], tyro.conf.Positional]
+    """One or more sweeps: files, file.py:NAME or module:NAME."""
+    gpus: Annotated[tuple[int, ...], WholeNumbers] = (1, 8, 64)
     """How many GPUs: a column each."""
     gpu: str = "a100"
     """Which: a100, h100 or l4. Decides peak and price unless these are given."""
@@ -201,9 +226,8 @@ class PlanArguments:
 
 def plan_command(arguments: PlanArguments) -> int | None:
     require(len(arguments.files) > 0, "files", "name at least one sweep file")
-    require(0 < arguments.utilisation <= 1, "utilisation", f"must lie in (0, 1], got {arguments.utilisation}")
     gpu = find_gpu(arguments.gpu, arguments.peak, arguments.price)
-    sweeps = [sweep for path in arguments.files if (sweep := _read(path)) is not None]
+    sweeps = [sweep for name in arguments.files if (sweep := _find(name)) is not None]
     if len(sweeps) < len(arguments.files):
         return 2
     if len(sweeps) > 1:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from internalize.errors import require
+from internalize.errors import BadInput, require
 
 BackendName = Literal["local", "ray"]
 
@@ -34,3 +35,23 @@ class RayOptions:
         require(self.lost >= 0, "lost", f"must be 0 or more, got {self.lost}")
         client = self.address is not None and self.address.startswith("ray://")
         require(not client, "address", "issue the sweep on a node of the cluster and give host:port or auto")
+
+    def room(self, nodes: Sequence[Mapping[str, float]], cpus: float) -> int:
+        """How many runs fit at once, each on one node.
+
+        nodes: what each of them has, `CPU` and `GPU`. cpus: processors that a run asks for.
+        """
+        fits = [node.get("CPU", 0.0) / cpus for node in nodes]
+        if self.gpus:
+            fits = [min(fit, node.get("GPU", 0.0) / self.gpus) for fit, node in zip(fits, nodes, strict=True)]
+        return sum(map(int, fits))
+
+    def shortage(self, nodes: Sequence[Mapping[str, float]], cpus: float) -> BadInput | None:
+        """Why not a single run fits; None if one does. The arguments are those of `room`."""
+        if self.room(nodes, cpus) > 0:
+            return None
+        for field, name, wanted in (("gpus", "GPU", self.gpus), ("cpus", "CPU", cpus)):
+            most = max((node.get(name, 0.0) for node in nodes), default=0.0)
+            if most < wanted:
+                return BadInput(field, f"a run asks for {wanted:g}, and no node has more than {most:g}")
+        return BadInput("cpus", f"a run asks for {cpus:g} with --gpus {self.gpus:g}, and no node has both")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -20,6 +21,7 @@ class Gpu:
     bf16_tflops: float
     """Peak of dense bf16 products."""
     gigabytes: float
+    """Of memory."""
     dollars_per_hour: float
     """A round number for on-demand rental; prices change by the month."""
 
@@ -29,6 +31,8 @@ GPUS = {
     "h100": Gpu(67.0, 989.0, 80.0, 2.50),
     "l4": Gpu(30.3, 121.0, 24.0, 0.60),
 }
+ON_PROCESSOR = ("parity", "selfplay")
+"""Kinds that compute on the processor whatever the device: their matrices are small."""
 DEFAULT_UTILISATION = 0.25
 """An assumption, not a measurement: small models with many tiny heads do not fill a GPU, several runs on one
 do better."""
@@ -40,7 +44,8 @@ def find_gpu(name: str, peak: float | None, price: float | None) -> Gpu:
         raise BadInput("gpu", f"unknown GPU {name!r}{closest(name, list(GPUS))}; known: {', '.join(GPUS)}")
     gpu = GPUS[name]
     for field, value in (("peak", peak), ("price", price)):
-        require(value is None or value > 0, field, f"must be more than 0, got {value}")
+        good = value is None or 0 < value < math.inf
+        require(good, field, f"must be more than 0 and finite, got {value}")
     if peak is not None:
         gpu = replace(gpu, fp32_tflops=peak, bf16_tflops=peak)
     return gpu if price is None else replace(gpu, dollars_per_hour=price)
@@ -67,7 +72,12 @@ class Plan:
     measuring_flops: float
     disk_bytes: float
     memory_bytes: float
-    """On the device, of the largest run."""
+    """Of the largest run."""
+    fits: bool
+    """Whether every run that can compute on the GPU fits into its memory."""
+    on_processor: int
+    """Runs of kinds that compute on the processor whatever the device. Their hours only say how much there is
+    to do."""
     gpu_hours: float
     longest_hours: float
     """The longest run, alone on a GPU at the stated utilisation."""
@@ -87,7 +97,8 @@ def plan(
 ) -> Plan:
     """hours = operations / (GPUs × utilisation × peak), for each precision its own peak."""
     require(0 < utilisation <= 1, "utilisation", f"must lie in (0, 1], got {utilisation}")
-    require(all(count >= 1 for count in counts), "gpus", f"must be at least 1, got {tuple(counts)}")
+    good = len(counts) > 0 and all(count >= 1 for count in counts)
+    require(good, "gpus", f"must be one or more numbers from 1 up, got {tuple(counts)}")
     costs = Costs(execution or Execution())
     found = [costs(case.config) for case in sweep.cases]
     hours = [
@@ -95,6 +106,8 @@ def plan(
         for case, cost in zip(sweep.cases, found, strict=True)
     ]
     total, longest = sum(hours), max(hours, default=0.0)
+    on_gpu = [case.config.kind not in ON_PROCESSOR for case in sweep.cases]
+    largest = max((cost.memory_bytes for cost, there in zip(found, on_gpu, strict=True) if there), default=0.0)
     return Plan(
         sweep.name,
         len(sweep.cases),
@@ -102,6 +115,8 @@ def plan(
         sum(cost.measuring_flops for cost in found),
         sum(cost.disk_bytes for cost in found),
         max((cost.memory_bytes for cost in found), default=0.0),
+        largest <= 1e9 * gpu.gigabytes,
+        on_gpu.count(False),
         total,
         longest,
         tuple(_on(count, max(total / count, longest), gpu) for count in counts),

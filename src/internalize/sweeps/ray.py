@@ -8,10 +8,10 @@ begins a task anew when its worker or node is lost; the run then goes on from it
 from __future__ import annotations
 
 import os
-import tempfile
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
@@ -22,14 +22,13 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from internalize.configs.codec import to_json
 from internalize.configs.named import Source
-from internalize.errors import BadInput
+from internalize.errors import BadInput, RunWarning
 from internalize.experiments.driving import Event
 from internalize.experiments.execution import Execution
 from internalize.experiments.kinds import ExperimentConfig
 from internalize.experiments.training import run_folder
-from internalize.experiments.worker import Reporter, carry_out
 from internalize.runs.lock import Owned, own
-from internalize.sweeps.mirroring import HomeFolder, Mirror
+from internalize.sweeps.attempt import Board, SentFile, attempt_here
 from internalize.sweeps.options import RayOptions
 
 OBJECT_STORE = 100 * 2**20
@@ -38,28 +37,6 @@ MOST_AT_ONCE = 400
 """Tasks in Ray's hands, so that thousands of runs do not all wait there."""
 PATIENCE = 60.0
 """Seconds to wait for a node to say whether it sees the folder of runs."""
-
-
-class Board(HomeFolder):
-    """An actor beside the driver: what the runs say, and the way home for their files."""
-
-    def __init__(self, out: str, driver: int) -> None:
-        """driver: its process; the board is on the same machine."""
-        super().__init__(Path(out))
-        self._driver = driver
-        self._said: list[tuple[int, Event]] = []
-
-    def _require(self, run: str, number: int) -> None:
-        """When the driver is dead, another one may have the folder already."""
-        os.kill(self._driver, 0)
-        super()._require(run, number)
-
-    def tell(self, index: int, event: Event) -> None:
-        self._said.append((index, event))
-
-    def take(self) -> list[tuple[int, Event]]:
-        said, self._said = self._said, []
-        return said
 
 
 class _FarHome:
@@ -89,48 +66,11 @@ class _FarHome:
 
 def attempt(index: int, job: dict[str, Any], board: Any) -> dict[str, Any]:
     """Begin or continue a run on this node; returns the event with which it ended."""
-    last: list[dict[str, Any]] = []
-
-    def tell(event: dict[str, Any]) -> None:
-        last[:] = [event]
-        if event["event"] in ("begin", "stepped", "row"):
-            board.tell.remote(index, {key: value for key, value in event.items() if key != "run"})
-
-    with tempfile.TemporaryDirectory(prefix="internalize-sources-") as folder:
-        copies = {name: _write_copy(Path(folder), file) for name, file in job["sources"].items()}
-        if job["token"] is None:
-            _mirrored(job, Reporter(tell), board, copies)
-        else:
-            _require_shared(job)
-            carry_out(job, Reporter(tell), copies=copies)
-    end = last[-1]
-    if "run" in end:
-        end["run"] = str(Path(job["out"]) / job["folder"])
-    return end
-
-
-def _mirrored(job: dict[str, Any], reporter: Reporter, board: Any, copies: Mapping[str, Path]) -> None:
-    """Train in a folder of this node, with the folder at home kept up to date."""
-    with tempfile.TemporaryDirectory(prefix="internalize-runs-") as scratch:
-        mirror = Mirror(Path(scratch) / job["folder"], _FarHome(board))
-        mirror.fetch()
-        job["execution"]["out"] = scratch
-        carry_out(job, reporter, [mirror], copies)
-        mirror.send()
-
-
-def _require_shared(job: Mapping[str, Any]) -> None:
-    if not Path(job["out"], job["token"]).exists():
-        raise BadInput("results", f"the node {os.uname().nodename} does not see {job['out']}: use fetched")
-
-
-def _write_copy(folder: Path, file: tuple[str, str, Any]) -> Path:
-    """file: (hash, name, reference to the content)."""
-    digest, name, content = file
-    path = folder / digest / name
-    path.parent.mkdir(exist_ok=True)
-    path.write_bytes(ray.get(content))
-    return path
+    files = {
+        name: SentFile(digest, file, ray.get(content))
+        for name, (digest, file, content) in job["sources"].items()
+    }
+    return attempt_here(job, files, _FarHome(board), lambda event: board.tell.remote(index, event))
 
 
 def sees(path: str) -> bool:
@@ -147,6 +87,7 @@ class RayBackend:
         self, execution: Execution, workers: int | None, options: RayOptions, owns_cluster: bool
     ) -> None:
         self.execution, self.workers, self.options = execution, workers, options
+        self._cpus = _cpus(execution, options)
         self._owns_cluster = owns_cluster
         self._running: dict[Any, int] = {}
         self._instant: list[tuple[int, Event]] = []
@@ -159,7 +100,7 @@ class RayBackend:
         self._board = actor.remote(str(execution.out), os.getpid())
         self._token = self._agree_on_results()
         self._task = ray.remote(attempt).options(
-            num_cpus=options.cpus or execution.threads or 1,
+            num_cpus=self._cpus,
             num_gpus=options.gpus,
             max_retries=options.lost,
             scheduling_strategy="SPREAD",
@@ -197,11 +138,7 @@ class RayBackend:
     def _fitting(self) -> int:
         """Twice as many runs as fit the cluster now: the next ones are at hand when a place is free."""
         if time.monotonic() > self._slots_until:
-            there = ray.cluster_resources()
-            fits = there.get("CPU", 0.0) / (self.options.cpus or self.execution.threads or 1)
-            if self.options.gpus:
-                fits = min(fits, there.get("GPU", 0.0) / self.options.gpus)
-            self._slots = max(2, min(MOST_AT_ONCE, 2 * int(fits)))
+            self._slots = max(2, min(MOST_AT_ONCE, 2 * self.options.room(_resources(), self._cpus)))
             self._slots_until = time.monotonic() + 5.0
         return self._slots
 
@@ -277,9 +214,9 @@ def _end_of(task: Any) -> Event:
         return {"event": "interrupted", "error": "stopped", "exit_code": 130}
     except BadInput as problem:
         return {"event": "failed", "error": str(problem), "exit_code": 2}
-    except RayError as problem:
+    except RayError as problem:  # of the cluster: what goes wrong in a run is an event, which the task returns
         text = " ".join(str(problem).split())
-        return {"event": "failed", "error": f"{type(problem).__name__}: {text[:300]}", "exit_code": 1}
+        return {"event": "lost", "error": f"{type(problem).__name__}: {text[:300]}", "exit_code": 1}
 
 
 def ray_backend(execution: Execution, workers: int | None, options: RayOptions) -> RayBackend:
@@ -288,7 +225,30 @@ def ray_backend(execution: Execution, workers: int | None, options: RayOptions) 
     begun_before = ray.is_initialized()
     if not begun_before:
         _connect(options)
+    _require_room(execution, options, may_grow=begun_before or options.address is not None)
     return RayBackend(execution, workers, options, owns_cluster=not begun_before)
+
+
+def _cpus(execution: Execution, options: RayOptions) -> float:
+    return options.cpus or execution.threads or 1
+
+
+def _resources() -> list[dict[str, float]]:
+    """What each node that is alive has in all, in use or not."""
+    return [node["Resources"] for node in ray.nodes() if node["Alive"]]
+
+
+def _require_room(execution: Execution, options: RayOptions, may_grow: bool) -> None:
+    """Ray lets a task wait for ever that fits nowhere: say so beforehand."""
+    shortage = options.shortage(_resources(), _cpus(execution, options))
+    if shortage is None:
+        return
+    if may_grow:
+        text = f"{shortage}: the runs wait until a node joins that has as much"
+        warnings.warn(text, RunWarning, stacklevel=2)
+        return
+    ray.shutdown()
+    raise BadInput(shortage.field, f"{shortage.message} (a cluster of our own is this machine; see --address)")
 
 
 def _connect(options: RayOptions) -> None:

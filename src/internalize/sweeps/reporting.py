@@ -10,41 +10,51 @@ from typing import Any
 from rich.console import Console, RenderableType
 from rich.console import Group as Stack
 from rich.table import Table as RichTable
+from rich.text import Text
 
 from internalize.display.terminal import duration, results_table
-from internalize.experiments.execution import Execution
 from internalize.sweeps.collecting import Collected, Group
-from internalize.sweeps.costs import Costs
-from internalize.sweeps.planning import Gpu, Plan
+from internalize.sweeps.planning import ON_PROCESSOR, Gpu, Plan
 from internalize.sweeps.running import Standing, SweepOutcome
 from internalize.sweeps.sweep import Case, Sweep
 
 MOST_ROWS = 20
+MOST_NAMED = 50
+"""Missing runs that are named for one reason; the JSON has all."""
 WIDE = 200
 """Characters a line where there is no terminal that would break it."""
 
+# Names and errors are somebody's text: `list[int]` is no markup here, and `:x:` no picture.
+
 
 def results_console() -> Console:
-    return Console(highlight=False, width=None if sys.stdout.isatty() else WIDE)
+    width = None if sys.stdout.isatty() else WIDE
+    return Console(highlight=False, markup=False, emoji=False, width=width)
+
+
+def remarks_console() -> Console:
+    """For the error stream, so that results can be piped."""
+    return Console(stderr=True, highlight=False, markup=False, emoji=False)
 
 
 def announcement(
-    sweep: Sweep, now: Standing, seconds: Sequence[float] | None, workers: int, execution: Execution
+    sweep: Sweep, now: Standing, seconds: Sequence[float] | None, workers: int, disk: float
 ) -> RenderableType:
-    """How many runs, what is done already, how long the rest takes and how much it writes."""
-    counts = now.counts()
-    parts = [f"{number} {word}" for word, number in counts.items() if number or word == "to do"]
+    """How many runs, what is done already, how long the rest takes and how much it writes.
+
+    seconds: of each run to do; None if nobody knows. disk: bytes of them all.
+    """
+    parts = [f"{number} {word}" for word, number in now.counts().items() if number or word == "to do"]
     kinds = ", ".join(dict.fromkeys(case.config.kind for case in sweep.cases))
-    first = f"{sweep.name}: {len(sweep.cases):,} runs of {kinds}: {', '.join(parts)}"
-    if seconds is None:
-        return first
-    costs = Costs(execution)
-    disk = sum(costs(sweep.cases[index].config).disk_bytes for index in now.todo)
+    lines = [f"{sweep.name}: {len(sweep.cases):,} runs of {kinds}: {', '.join(parts)}"]
+    if disk:
+        lines.append(f"about {_bytes(disk)} on disk")
+    if not seconds:
+        return Stack(*lines)
     at_least = max(sum(seconds) / workers, *seconds)
-    second = f"about {duration(at_least)} on {workers} worker{'' if workers == 1 else 's'} of this machine"
-    second += f" ({duration(sum(seconds))} of one core)"
-    second += f" and {_bytes(disk)} on disk" if disk else ""
-    return Stack(_cases_table(sweep, now, seconds), first, second)
+    where = f"on {workers} worker{'' if workers == 1 else 's'} of this machine"
+    lines.append(f"about {duration(at_least)} {where} ({duration(sum(seconds))} of one core)")
+    return Stack(_cases_table(sweep, now, seconds), *lines)
 
 
 def _cases_table(sweep: Sweep, now: Standing, seconds: Sequence[float]) -> RichTable:
@@ -67,26 +77,29 @@ def _without_seed(case: Case) -> str:
     return " ".join(f"{name}={value}" for name, value in case.fields.items() if name != "seed") or "(base)"
 
 
-def outcome_lines(outcome: SweepOutcome, file: str, quiet: bool) -> list[str]:
-    """What failed and why; then the totals and what to do next."""
+def outcome_lines(outcome: SweepOutcome, collecting: str, quiet: bool) -> list[Text]:
+    """What failed and why; then the totals and what to do next.
+
+    collecting: the command that reads the results.
+    """
     lines = []
     for case, ended in zip(outcome.sweep.cases, outcome.outcomes, strict=True):
         if ended.state == "failed":
             times = f" (tried {ended.attempts} times)" if ended.attempts > 1 else ""
-            lines.append(f"[red]failed[/red]{times}: {case}: {ended.error}")
+            lines.append(Text.assemble(("failed", "red"), f"{times}: {case}: {ended.error}"))
     if quiet:
         return lines
     counts = Counter(ended.state for ended in outcome.outcomes)
-    lines.append(f"{outcome.sweep.name}: {len(outcome.done)} of {len(outcome.outcomes)} done"
-                 + (f", {counts['failed']} failed" if counts["failed"] else "")
-                 + (f", {len(outcome.interrupted)} not finished" if outcome.interrupted else ""))  # fmt: skip
+    said = [f"{outcome.sweep.name}: {len(outcome.done)} of {len(outcome.outcomes)} done"
+            + (f", {counts['failed']} failed" if counts["failed"] else "")
+            + (f", {len(outcome.interrupted)} not finished" if outcome.interrupted else "")]  # fmt: skip
     if outcome.interrupted:
-        lines.append("interrupted; the same command goes on")
+        said.append("interrupted; the same command goes on")
     elif outcome.failed:
-        lines.append("failed runs are left as they are; --retry-failed tries them again")
+        said.append("failed runs are left as they are; --retry-failed tries them again")
     if outcome.done:
-        lines.append(f"results: internalize collect {file}")
-    return lines
+        said.append(f"results: {collecting}")
+    return lines + [Text(line) for line in said]
 
 
 def outcome_as_json(outcome: SweepOutcome) -> dict[str, Any]:
@@ -124,24 +137,22 @@ def groups_as_json(groups: Sequence[Group]) -> list[dict[str, Any]]:
             "fields": group.fields,
             "finished": group.finished,
             "planned": group.planned,
-            "rates": {
-                name: {"count": r.successes, "of": r.trials, "interval": [r.interval.low, r.interval.high]}
-                for name, r in group.rates.items()
-            },
+            "rates": {name: rate.to_json() for name, rate in group.rates.items()},
         }
         for group in groups
     ]
 
 
 def collected_text(collected: Collected) -> str:
-    """How many runs are in, and each that is not, with the reason."""
+    """How many runs are in, and those that are not, by reason."""
     lines = [f"{len(collected.rows)} of {len(collected.sweep.cases)} runs finished"]
     reasons: dict[str, list[Case]] = {}
     for case, reason in collected.missing:
         reasons.setdefault(reason, []).append(case)
     for reason, cases in reasons.items():
-        some = "; ".join(map(str, cases[:3])) + ("; …" if len(cases) > 3 else "")
-        lines.append(f"missing {len(cases)}, {reason}: {some}")
+        named = "; ".join(map(str, cases[:MOST_NAMED]))
+        more = f"; and {len(cases) - MOST_NAMED} more (--json names all)" if len(cases) > MOST_NAMED else ""
+        lines.append(f"missing {len(cases)}, {reason}: {named}{more}")
     return "\n".join(lines)
 
 
@@ -157,7 +168,24 @@ def plans_table(plans: Sequence[Plan], gpu: Gpu, name: str, utilisation: float) 
         f"{name}: {gpu.fp32_tflops:g} TFLOP/s in fp32, {gpu.bf16_tflops:g} in bf16, {100 * utilisation:g} % of "
         f"it used, {gpu.dollars_per_hour:g} $/h.\nOperations are counted; the rest is stated, not measured."
     )
-    return Stack(results_table("plan", headings, rows), stated)
+    return Stack(results_table("plan", headings, rows), stated, *_cautions(plans, gpu, name))
+
+
+def _cautions(plans: Sequence[Plan], gpu: Gpu, name: str) -> list[str]:
+    """What the hours of these plans do not tell."""
+    said = [
+        f"{one.name}: its largest run needs more memory than the {gpu.gigabytes:g} GB of {name}"
+        for one in plans
+        if not one.fits
+    ]
+    processor = [f"{one.name}: {one.on_processor:,}" for one in plans if one.on_processor]
+    if processor:
+        kinds = " and ".join(ON_PROCESSOR)
+        said.append(
+            f"Runs of {kinds} compute on the processor whatever the device ({'; '.join(processor)}). Their "
+            f"hours on a GPU only say how much there is to do."
+        )
+    return said
 
 
 def _plan_row(one: Plan) -> list[str]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from internalize.configs.folders import require_writable
-from internalize.errors import BadInput, require
+from internalize.errors import require
 from internalize.experiments.driving import Backend, FleetObserver, Outcome, settled
 from internalize.experiments.execution import Execution, resolve_device
 from internalize.experiments.many import drive, local_pool
@@ -35,14 +36,13 @@ class SweepOutcome:
 
     @property
     def interrupted(self) -> list[Outcome]:
-        """Those that somebody asked to stop, and those that were not begun for that reason."""
+        """Those that somebody asked to stop or that lost their process, and those that were not begun."""
         return [outcome for outcome in self.outcomes if outcome.state not in ("done", "failed")]
 
     @property
     def exit_code(self) -> int:
-        """0 if all are done, 1 if some failed, 128 + the signal if somebody stopped the sweep."""
-        stopped = max((outcome.exit_code for outcome in self.interrupted), default=0)
-        return stopped or (130 if self.interrupted else 1 if self.failed else 0)
+        """0 if all are done, 1 if some failed or were lost, 128 + the signal if somebody stopped the sweep."""
+        return max((outcome.exit_code for outcome in self.interrupted), default=1 if self.failed else 0)
 
 
 @dataclass(frozen=True)
@@ -88,19 +88,15 @@ def run_sweep(
     ray, options: what the backend `ray` is told, as a whole or by entry (`address=…`): see `RayOptions`.
     """
     execution = replace(execution or Execution(), out=Path(out), fresh=False)
-    require(retries >= 0, "retries", f"must be 0 or more, got {retries}")
-    require(workers is None or workers >= 1, "workers", f"must be at least 1, got {workers}")
-    options = {**({} if ray is None else vars(ray)), **options}
-    told = [name for name, value in options.items() if value != getattr(RayOptions, name, None)]
-    require(backend == "ray" or not told, "".join(told[:1]), "belongs to --backend ray")
-    require_writable(execution.out)
+    ray = replace(ray or RayOptions(), **options)
+    sweep.require_runs()
+    require_possible(execution, backend, workers, retries, ray)
     now = standing(sweep, execution.out, retry_failed)
     outcomes, folders, todo = now.outcomes, now.folders, now.todo
     if todo:
-        resolve_device(execution.device)
         drive(
             [outcomes[index] for index in todo],
-            _backend(backend, execution, workers, len(todo), options),
+            _backend(backend, execution, workers, len(todo), ray),
             observer,
             retries,
             [folders[index] for index in todo],
@@ -111,17 +107,31 @@ def run_sweep(
     return SweepOutcome(sweep, tuple(outcomes))
 
 
+def require_possible(
+    execution: Execution, backend: str, workers: int | None, retries: int, ray: RayOptions
+) -> None:
+    """Refuse whatever could not be carried out so, before anything is measured, begun or made."""
+    require(backend in get_args(BackendName), "backend", f"must be local or ray, got {backend!r}")
+    require(retries >= 0, "retries", f"must be 0 or more, got {retries}")
+    require(workers is None or workers >= 1, "workers", f"must be at least 1, got {workers}")
+    require_writable(execution.out)
+    if backend == "ray":  # the runs see other devices than this machine, which may have none but its processor
+        there = find_spec("ray") is not None
+        require(there, "backend", "ray is not installed: pip install 'internalize[ray]'")
+        return
+    told = next((field.name for field in fields(ray) if getattr(ray, field.name) != field.default), "")
+    require(not told, told, "belongs to --backend ray")
+    resolve_device(execution.device)
+
+
 def _backend(
-    name: BackendName, execution: Execution, workers: int | None, runs: int, options: dict[str, Any]
+    name: BackendName, execution: Execution, workers: int | None, runs: int, ray: RayOptions
 ) -> Backend:
     if name == "local":
         return local_pool(execution, workers, runs)
-    require(name == "ray", "backend", f"must be local or ray, got {name!r}")
-    try:
-        from internalize.sweeps.ray import ray_backend
-    except ImportError:
-        raise BadInput("backend", "ray is not installed: pip install 'internalize[ray]'") from None
-    return ray_backend(execution, workers, RayOptions(**options))
+    from internalize.sweeps.ray import ray_backend
+
+    return ray_backend(execution, workers, ray)
 
 
 def _unsettled(outcomes: Sequence[Outcome], folders: Sequence[Path], retry_failed: bool) -> list[int]:

@@ -12,13 +12,14 @@ from typing import Any
 
 from internalize.configs.codec import Json, to_json
 from internalize.configs.data_files import read_data
+from internalize.configs.named import is_object_name, load_object
 from internalize.errors import BadInput, closest, require
 from internalize.experiments.kinds import ExperimentConfig, config_class, config_from_json
 from internalize.runs.exporting import flat
+from internalize.sweeps.axes import Axes, Fields, leaves, seeds_of
 
 KEYS = ("name", "kind", "base", "grid", "zip", "cases", "seeds")
 """What a sweep file may say."""
-Fields = dict[str, Json]
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class Case:
 
     config: ExperimentConfig
     fields: Mapping[str, Json]
-    """What tells it from its siblings: dotted name of an axis → value, and the seed."""
+    """What tells it from its siblings: every field that any of them sets, by its dotted name, and the seed."""
 
     def __str__(self) -> str:
         return " ".join(f"{name}={value}" for name, value in self.fields.items())
@@ -39,6 +40,10 @@ class Sweep:
 
     name: str
     cases: tuple[Case, ...]
+
+    def require_runs(self) -> None:
+        """For whoever carries it out, reads it or plans it."""
+        require(len(self.cases) > 0, "sweep", f"{self.name} has no runs")
 
 
 class BadSweep(BadInput):
@@ -68,23 +73,41 @@ def sweep_of(
     seeds: a number of seeds, from the base's seed (or 0) up, or the seeds themselves.
     """
     config_class(kind)
-    base = to_json(dict(base))
-    _refuse_clashes({"cases": _names_in(cases or []), "zip": list(zipped or {}), "grid": list(grid or {})})
+    leaves("base", base)
+    axes, base = Axes(cases, zipped, grid), to_json(dict(base))
     found, problems = [], _Problems()
-    for fields, seed in itertools.product(
-        _combinations(cases, zipped, grid), _seeds(seeds, base.get("seed", 0))
-    ):
-        described = {**flat(fields, lists_as_text=False), "seed": seed}
+    for fields, seed in itertools.product(axes.combinations(), seeds_of(seeds, base.get("seed", 0))):
+        own = {**flat(fields, lists_as_text=False), "seed": seed}
         try:
             config = config_from_json(kind, _filled_in(base, {**fields, "seed": seed}))
             config.check({})
         except BadInput as problem:
-            problems.add(problem, described)
+            problems.add(problem, own)
         else:
-            found.append(Case(config, described))
+            found.append(Case(config, own))
     problems.raise_if_any()
     _refuse_twins(found)
-    return Sweep(name, tuple(found))
+    return Sweep(name, tuple(_named_alike(found)))
+
+
+def find_sweep(name: Path | str) -> Sweep:
+    """The sweep of a file, or one made in Python: `file.py:NAME` or `module:NAME`."""
+    text = str(name)
+    bare = text.endswith(".py")
+    require(not bare, "sweep", f"{text} is Python: name the sweep in it, as {text}:NAME (made by sweep_of)")
+    if not is_object_name(text):
+        return read_sweep(text)
+    try:
+        made, _ = load_object(text, "sweep", {})
+    except BadInput as problem:
+        if isinstance(problem.__cause__, BadSweep):
+            raise problem.__cause__ from None
+        raise
+    kind = type(made).__name__
+    require(isinstance(made, Sweep), "sweep", f"{text} is no sweep, made by sweep_of, but a {kind}")
+    found: Sweep = made
+    found.require_runs()
+    return found
 
 
 def read_sweep(path: Path | str) -> Sweep:
@@ -129,63 +152,16 @@ def _numbers(value: Any) -> Any:
     return float(value) if isinstance(value, str) and re.fullmatch(r"[+-]?\d+[eE][+-]?\d+", value) else value
 
 
-# Combining -----------------------------------------------------------------------------------------------
+# Filling in ----------------------------------------------------------------------------------------------
 
 
-def _combinations(
-    cases: Sequence[Mapping[str, Any]] | None,
-    zipped: Mapping[str, Sequence[Any]] | None,
-    grid: Mapping[str, Sequence[Any]] | None,
-) -> Iterator[Fields]:
-    """The last axis of the grid turns fastest."""
-    for case in [{}] if cases is None else cases:
-        for entry in _zip(zipped or {}):
-            names = list(grid or {})
-            for values in itertools.product(*(_values("grid", name, (grid or {})[name]) for name in names)):
-                yield to_json({**case, **entry, **dict(zip(names, values, strict=True))})
-
-
-def _zip(axes: Mapping[str, Sequence[Any]]) -> list[Fields]:
-    columns = {name: _values("zip", name, values) for name, values in axes.items()}
-    lengths = {name: len(values) for name, values in columns.items()}
-    told = ", ".join(f"{name} has {length}" for name, length in lengths.items())
-    require(len(set(lengths.values())) <= 1, "zip", f"all axes must have as many values: {told}")
-    if not columns:
-        return [{}]
-    return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
-
-
-def _values(axis: str, name: str, values: Any) -> list[Any]:
-    good = isinstance(values, Sequence) and not isinstance(values, str) and len(values) > 0
-    require(good, f"{axis}.{name}", f"must be a list of values, got {values!r}")
-    return list(values)
-
-
-def _seeds(seeds: Any, first: Any) -> list[int]:
-    if isinstance(seeds, int) and not isinstance(seeds, bool):
-        require(seeds >= 1, "seeds", f"must be at least 1, got {seeds}")
-        require(isinstance(first, int), "base.seed", f"must be a whole number, got {first!r}")
-        return list(range(first, first + seeds))
-    good = isinstance(seeds, Sequence) and not isinstance(seeds, str) and len(seeds) > 0
-    good = good and all(isinstance(seed, int) and not isinstance(seed, bool) for seed in seeds)
-    require(good, "seeds", f"must be a number of seeds or a list of them, got {seeds!r}")
-    require(len(set(seeds)) == len(seeds), "seeds", f"must all be different, got {list(seeds)!r}")
-    return list(seeds)
-
-
-def _names_in(cases: Any) -> list[str]:
-    good = isinstance(cases, Sequence) and all(isinstance(case, Mapping) for case in cases)
-    require(good, "cases", f"must be a list of mappings of fields, got {cases!r}")
-    return list(dict.fromkeys(name for case in cases for name in case))
-
-
-def _refuse_clashes(names: Mapping[str, list[str]]) -> None:
-    owner: dict[str, str] = {}
-    for axis, own in names.items():
-        for name in own:
-            require(name != "seed", f"{axis}.seed", "seeds have an entry of their own: seeds")
-            require(name not in owner, f"{axis}.{name}", f"{owner.get(name)} sets this field already")
-            owner[name] = axis
+def _named_alike(cases: Sequence[Case]) -> Iterator[Case]:
+    """Each with every field that any of them sets: where a case does not set it, its config's value."""
+    names = dict.fromkeys(name for case in cases for name in case.fields if name != "seed")
+    for case in cases:
+        config = flat(to_json(case.config), lists_as_text=False)
+        fields = {name: case.fields.get(name, config.get(name)) for name in (*names, "seed")}
+        yield Case(case.config, fields)
 
 
 def _filled_in(base: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
