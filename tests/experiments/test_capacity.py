@@ -6,10 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 from internalize import ModelConfig, train
 from internalize.constructions import memory
 from internalize.errors import BadInput
+from internalize.experiments.capacity import require_capacity
 from internalize.experiments.hints.config import HintsConfig
 from internalize.experiments.kinds import ExperimentConfig
 from internalize.experiments.parity.config import ParityConfig
@@ -48,3 +50,17 @@ def test_lower_bounds_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     run = train(config, out=tmp_path)
     monkeypatch.setattr(memory, "available_memory", lambda: 0)
     assert train(config, out=tmp_path).path == run.path, "what is there already needs no memory"
+
+
+def test_a_network_of_ones_own_is_not_taken_for_gpt2(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table of logits that ignores the width: refused for what it has and reads, not for what GPT-2 would."""
+    monkeypatch.setattr(memory, "available_memory", lambda: 2**30)
+    own = tmp_path / "own.py"
+    own.write_text("from torch import nn\ndef table(config, vocabulary, positions): return nn.Embedding(8, 8)")
+    model = ModelConfig(depth=1, width=2**28, heads=1, network=f"{own}:table")
+    config = replace(BRIEF, model=model)
+    require_capacity(config, torch.device("cpu"), {})
+    with pytest.raises(BadInput, match=r"^batch: a batch of 1,000,000,000,000,000 sequences needs"):
+        require_capacity(replace(config, batch=10**15), torch.device("cpu"), {})
+    with pytest.raises(BadInput, match=r"^model: training .* parameters needs"):
+        require_capacity(replace(config, model=replace(model, network=None)), torch.device("cpu"), {})

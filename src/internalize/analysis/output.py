@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from internalize.errors import BadInput
+from internalize.configs.folders import make_folder
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -45,10 +45,7 @@ class OutputFolder:
         self.written.append(self.path / name)
 
     def _make(self) -> None:
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise BadInput("out", f"cannot write to {self.path}: {error.strerror}") from None
+        make_folder(self.path)
 
     def note(self) -> str:
         """What was written, for people."""

@@ -19,11 +19,11 @@ MOST_MODULI = 4
 
 
 def draw_attention_comparison(comparison: Comparison) -> Figure:
-    """Attention per layer: the construction's two heads together, the trained one's mean and strongest head."""
+    """Attention per layer: the construction's two heads together, mean and most over the trained one's."""
     rows: list[tuple[str, Side, str]] = [
         ("construction", comparison.construction, "strongest"),
         ("trained, mean of heads", comparison.trained, "mean"),
-        ("trained, strongest head", comparison.trained, "strongest"),
+        ("trained, most over heads", comparison.trained, "strongest"),
     ]
     depth = max(len(side.attention) for _, side, _ in rows)
     columns = min(depth, MOST_LAYERS)

@@ -14,10 +14,11 @@ from internalize.experiments.chain.experiment import ChainExperiment
 from internalize.experiments.hints.config import HintsConfig
 from internalize.experiments.kinds import ExperimentConfig
 from internalize.experiments.parity.config import ParityConfig
-from internalize.measure.cost import parameters
 
 NUMBER = 4
 """Bytes of a number in fp32."""
+TOKEN = 8
+"""Bytes of a token's number."""
 COPIES = 4
 """Of every weight: itself, its gradient and the two moments of AdamW."""
 
@@ -36,12 +37,12 @@ def require_capacity(config: ExperimentConfig, device: torch.device, copies: Cop
 
 def _require_chain(config: ChainConfig, copies: Copies) -> None:
     experiment = ChainExperiment(config, torch.device("cpu"), copies)
-    renderer, model = experiment.renderer, config.model
-    weights = parameters(model, renderer.vocabulary.size, renderer.context)
+    model, weights = config.model, experiment.costs.parameters()
     require_memory(COPIES * NUMBER * weights, "model", f"training {weights:,} parameters")
-    tokens = config.batch * renderer.prompt_length
-    rows = model.depth * model.width  # one row of the width a layer, and there are several
-    require_memory(NUMBER * tokens * rows, "batch", f"a batch of {config.batch:,} sequences")
+    # of GPT-2 one row of the width a layer, and there are several; of another network only what it reads
+    token = NUMBER * model.depth * model.width if model.network is None else TOKEN
+    needed = config.batch * experiment.renderer.prompt_length * token
+    require_memory(needed, "batch", f"a batch of {config.batch:,} sequences")
 
 
 def _require_hints(config: HintsConfig) -> None:

@@ -14,6 +14,7 @@ from rich.console import Console
 from internalize.configs.folders import require_writable
 from internalize.display.terminal import duration, errors_console, percent, results_table, run_view
 from internalize.errors import require
+from internalize.experiments.capacity import require_capacity
 from internalize.experiments.chain import ChainConfig
 from internalize.experiments.chain.estimate import estimate
 from internalize.experiments.execution import Execution, resolve_device
@@ -83,8 +84,10 @@ def _announce(config: ChainConfig, execution: Execution) -> None:
     """Say beforehand how long it will take and how much memory, unless the run is there already."""
     if run_folder(config, execution.out).exists() and not execution.fresh:
         return
+    device = resolve_device(execution.device)
+    require_capacity(config, device, {})
     with threads(execution.threads):
-        guess = estimate(config, resolve_device(execution.device))
+        guess = estimate(config, device)
     errors_console().print(
         f"{config.label()}: {guess.parameters:,} parameters; about {duration(guess.seconds)} and "
         f"{guess.megabytes:,.0f} MB"

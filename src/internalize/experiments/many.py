@@ -63,7 +63,7 @@ def drive(
     if observer is not None:
         observer.begin(names or [outcome.config.label() for outcome in outcomes])
     try:
-        with listening() as stop:
+        with listening(aloud=observer is not None) as stop:
             driver.run(lambda: stop.signal)
     finally:
         backend.close()

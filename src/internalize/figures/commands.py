@@ -11,7 +11,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table as RichTable
 
-from internalize.configs.folders import require_writable
+from internalize.configs.folders import make_folder, require_writable
 from internalize.display.fleet import fleet_view
 from internalize.display.terminal import duration, errors_console, results_table
 from internalize.errors import BadInput, require
@@ -252,9 +252,8 @@ def report_command(arguments: ReportArguments) -> None:
         print(claims_table(records))
         return
     path = arguments.page or arguments.results / "report.html"
-    require_writable(path.parent, "page")
     require(not path.is_dir(), "page", f"{path} is a folder: name a file")
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent, "page")
     write_atomically(path, report_page(records).encode())
     if arguments.json:
         print(json.dumps({"page": str(path), "figures": [record["figure"] for record, _ in records]}))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from internalize.configs.codec import to_json
+from internalize.configs.folders import make_folder
 from internalize.errors import require
 from internalize.experiments.execution import Execution
 from internalize.figures.differences import varied
@@ -110,7 +111,7 @@ def write(made: Made, folder: Path) -> list[Path]:
     """NAME.png, .svg, .pdf and .csv, and verdict.json; the verdict comes last, when all else is there."""
     from internalize.display.plots import save
 
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder, "results")
     written = []
     if made.material.rows:
         written += save(made.figure.draw(made.material), folder / made.figure.name, FORMATS)

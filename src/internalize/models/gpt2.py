@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from internalize.configs.codec import LEFT_OUT_UNLESS_SET
+from internalize.configs.typed import typed
 from internalize.errors import require
 from internalize.models.language_model import LanguageModel
 
@@ -24,6 +25,7 @@ Positions = Literal["absolute", "none", "rotary"]
 
 
 @dataclass(frozen=True)
+@typed("model")
 class ModelConfig:
     """The shape of the transformer."""
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import torch
 
 from internalize.configs.named import Copies, Source
+from internalize.configs.typed import typed
 from internalize.curricula import ScheduleConfig, find_curriculum
 from internalize.errors import require
 from internalize.experiments.chain.starting_weights import find_weights, read_starting_weights
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+@typed("optimizer")
 class OptimizerConfig:
     """AdamW at a constant learning rate."""
 
@@ -47,6 +49,7 @@ class OptimizerConfig:
 
 
 @dataclass(frozen=True)
+@typed("evaluation")
 class EvaluationConfig:
     """When and on how much the model is measured."""
 
@@ -70,6 +73,7 @@ class EvaluationConfig:
 
 
 @dataclass(frozen=True)
+@typed()
 class ChainConfig:
     """A transformer learns to run a semiautomaton, with the chain of states shown, hidden or taken away."""
 

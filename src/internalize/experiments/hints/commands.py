@@ -13,11 +13,11 @@ from typing import Annotated, Any
 import tyro
 from rich.console import Console
 
-from internalize.configs.folders import require_writable
+from internalize.configs.folders import make_folder, require_writable
 from internalize.display.learning_curves import draw_hint_accuracy
 from internalize.display.plots import save
 from internalize.display.terminal import duration, errors_console, percent, results_table
-from internalize.errors import BadInput
+from internalize.experiments.capacity import require_capacity
 from internalize.experiments.commands import observers_for
 from internalize.experiments.execution import Execution, resolve_device
 from internalize.experiments.hints.comparing import METHODS, curve_rows, curves, end_rows, in_order, method_rows
@@ -88,8 +88,10 @@ def _announce(config: HintsConfig, execution: Execution) -> None:
     """Say beforehand how long a run will take, by a few steps of it, unless it is there already."""
     if run_folder(config, execution.out).exists() and not execution.fresh:
         return
+    device = resolve_device(execution.device)
+    require_capacity(config, device, {})
     with threads(execution.threads):
-        experiment, streams = config.build(resolve_device(execution.device), {}), Streams(config.seed)
+        experiment, streams = config.build(device, {}), Streams(config.seed)
         state = experiment.init(streams)
         seconds = []
         for step in range(TIMED_STEPS):
@@ -189,10 +191,7 @@ def write_comparison(
 
     config = runs[0].identity().config
     rows = curve_rows(runs)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise BadInput("drawings", f"cannot write to {folder}: {error.strerror}") from None
+    make_folder(folder, "drawings")
     save(draw_hint_accuracy(curves(rows), config["label_noise"], _title(runs)), folder / "hints")
     (folder / "curves.csv").write_text(Table(rows).to_csv(), encoding="utf-8")
     (folder / "ends.csv").write_text(Table(ends).to_csv(), encoding="utf-8")

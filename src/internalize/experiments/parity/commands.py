@@ -11,9 +11,10 @@ from typing import Annotated, Any
 import tyro
 from rich.console import Console
 
+from internalize.configs.folders import make_folder
 from internalize.display.plots import save
 from internalize.display.terminal import duration, errors_console, percent, results_table
-from internalize.errors import BadInput, require
+from internalize.errors import require
 from internalize.experiments.commands import observers_for
 from internalize.experiments.execution import Execution
 from internalize.experiments.parity.config import ParityConfig
@@ -79,10 +80,7 @@ def draw_run(run: Run, d: int, folder: Path) -> None:
     phases, summary = evaluations(run), run.summary()
     parity = HiddenParity(d, tuple(summary["support"]))
     weights = {row["phase"]: run.weights(row["phase"])["W"] for row in phases}
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise BadInput("drawings", f"cannot write to {folder}: {error.strerror}") from None
+    make_folder(folder, "drawings")
     save(draw_attention(parity, weights), folder / "attention")
     if "watch" in phases[0]:
         save(draw_watch(phases), folder / "watch")

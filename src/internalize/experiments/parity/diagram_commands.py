@@ -12,9 +12,10 @@ from typing import Any, Literal, get_args
 import torch
 from rich.console import Console
 
+from internalize.configs.folders import make_folder
 from internalize.display.plots import save
 from internalize.display.terminal import duration, errors_console, percent, results_table
-from internalize.errors import BadInput, require
+from internalize.errors import require
 from internalize.experiments.parity.diagram_drawing import draw_stall, draw_theorem, draw_threshold
 from internalize.experiments.parity.phase_diagram import (
     SCALED_SIZES,
@@ -62,10 +63,7 @@ class DiagramArguments:
 
 
 def diagram_command(arguments: DiagramArguments) -> None:
-    try:
-        arguments.out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise BadInput("out", f"cannot write to {arguments.out}: {error.strerror}") from None
+    make_folder(arguments.out, "out")
     makers: dict[Which, Callable[[DiagramArguments], Table]] = {
         "theorem": lambda a: _grids(theorem_grids(a.d, a.k), a),
         "threshold": lambda a: _grids(threshold_grids(a.d, a.k), a),
