@@ -99,9 +99,11 @@ def test_the_end_names_the_command_that_reads_these_results(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     file = write_sweep(Path("my sweep.json"), seeds=1, iterations=3)
+    file.write_text(json.dumps({**json.loads(file.read_text()), "name": "list[int] [/x]"}))
     assert main(["sweep", str(file), "--out", "else where", "--no-estimate"]) == 0
-    last = capsys.readouterr().err.splitlines()[-1]
-    assert last == "results: internalize collect 'my sweep.json' --out 'else where'"
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "list[int] [/x]: 2 runs of chain: 2 to do"
+    assert lines[-1] == "results: internalize collect 'my sweep.json' --out 'else where'"
     assert main(["collect", "my sweep.json", "--out", "else where"]) == 0
     assert "2 of 2 runs finished" in capsys.readouterr().out
 

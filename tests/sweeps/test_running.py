@@ -168,6 +168,17 @@ def test_a_run_that_was_given_up_is_left_until_somebody_wants_it_tried_again(tmp
     assert all_bytes(out) == one_after_the_other(sweep, tmp_path / "apart")
 
 
+def test_a_run_that_was_given_up_is_resumed_once_its_cause_is_mended(tmp_path: Path) -> None:
+    sweep, out = tiny_sweep(seeds=1), tmp_path / "runs"
+    broken = run_folder(sweep.cases[0].config, out)
+    broken.mkdir(parents=True)
+    (broken / "stages").touch()
+    assert run_sweep(sweep, out=out, workers=1, retries=0).exit_code == 1
+    (broken / "stages").unlink()
+    assert main(["resume", str(broken), "--quiet"]) == 0
+    assert all_bytes(out) == one_after_the_other(sweep, tmp_path / "apart")
+
+
 def test_sigterm_with_no_run_in_hand(tmp_path: Path) -> None:
     """All runs are in the hands of somebody else; here it is this test."""
     file, out = write_sweep(tmp_path / "s.json", seeds=1), tmp_path / "runs"

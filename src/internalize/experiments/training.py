@@ -101,7 +101,7 @@ def _carry_out(
     status = run.status()
     if status["state"] == "done":
         return
-    if status["state"] == "failed":
+    if status["state"] == "failed" and status.get("for_good", True):  # else a sweep gave it up
         raise RunFailed(
             f"{run.path} has failed before: {status.get('message')}. It would fail again in the same way; "
             f"to start over all the same: internalize train … --fresh"

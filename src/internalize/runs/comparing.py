@@ -64,7 +64,7 @@ def find_group(name: str) -> Group:
     runs: dict[int, Run] = {}
     unfinished = 0
     for folder in folders:
-        run = Run.open(folder, "runs")
+        run = Run.at(folder, "runs")
         if not run.is_done:
             unfinished += 1
             continue

@@ -194,7 +194,7 @@ def _first_of(names: Sequence[str], values: Mapping[str, Any]) -> Any:
 def _read(out: Path, path: str, stamp: str) -> tuple[Any, ...]:
     """The row of one folder, whatever is wrong with it."""
     try:
-        run = Run.open(out / path)
+        run = Run.at(out / path)
         identity, status = run.identity(), run.status()
         created = run.provenance().get("created")
     except (BadInput, KeyError) as error:

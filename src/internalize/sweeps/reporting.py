@@ -84,9 +84,10 @@ def outcome_lines(outcome: SweepOutcome, collecting: str, quiet: bool) -> list[T
     """
     lines = []
     for case, ended in zip(outcome.sweep.cases, outcome.outcomes, strict=True):
-        if ended.state == "failed":
+        lost = ended.state == "interrupted" and ended.exit_code == 1  # its worker was killed, again and again
+        if ended.state == "failed" or lost:
             times = f" (tried {ended.attempts} times)" if ended.attempts > 1 else ""
-            lines.append(Text.assemble(("failed", "red"), f"{times}: {case}: {ended.error}"))
+            lines.append(Text.assemble((ended.state, "red"), f"{times}: {case}: {ended.error}"))
     if quiet:
         return lines
     counts = Counter(ended.state for ended in outcome.outcomes)
