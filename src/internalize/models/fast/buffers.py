@@ -10,8 +10,6 @@ from torch import Tensor
 
 from internalize.models.step import Precision
 
-__all__ = ["Buffer", "Precision", "as_array", "operand_type"]
-
 
 def operand_type(precision: Precision) -> torch.dtype:
     """Of what products read."""

@@ -6,14 +6,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from internalize.models.fast.buffers import Precision
 from internalize.models.fast.plan import plan_shard, sorted_tokens
 from internalize.models.fast.shard import Shard
 from internalize.models.fast.threads import Workers
 from internalize.models.fast.weights import Gradients, Weights
 from internalize.models.fast.workspace import Workspace
 from internalize.models.gpt2 import GPT2
-from internalize.models.step import AnswerStats
+from internalize.models.step import AnswerStats, Precision
 
 ROWS_A_TILE = 1600
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from internalize.models.fast.buffers import Buffer, Precision, as_array, operand_type
+from internalize.models.fast.buffers import Buffer, as_array, operand_type
 from internalize.models.gpt2 import GPT2, Block, Conv1D
 from internalize.models.kernels.folding import unfold
+from internalize.models.step import Precision
 
 
 class LayerWeights:

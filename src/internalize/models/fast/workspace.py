@@ -7,8 +7,9 @@ import torch
 from torch import Tensor
 
 from internalize.models.fast.attention import FusedAttention
-from internalize.models.fast.buffers import Buffer, Precision, operand_type
+from internalize.models.fast.buffers import Buffer, operand_type
 from internalize.models.gpt2 import GPT2
+from internalize.models.step import Precision
 
 # oneDNN's float32 product, which torch itself only uses for other types: for weights of this size and more it
 # is an eighth faster than MKL's (benchmarks/LOG.md). The rule is by size, not by timing: same bytes every run.
