@@ -18,7 +18,6 @@ from internalize.errors import require
 from internalize.experiments.streams import Streams
 from internalize.measure.accuracy import Measurement, measure
 from internalize.measure.transformer import TransformerPredictor
-from internalize.tasks.inputs import parse_inputs
 
 Device = Literal["auto", "cpu", "cuda", "mps"]
 
@@ -81,7 +80,7 @@ def _measure(chain: OpenChain, arguments: EvaluateArguments, name: str) -> Measu
     predictor = chain.predictor(arguments.stage, budget)
     asked = budget if experiment.renderer.length_hint else None
     shown = chain.own_shown(chain.stage_or_last(arguments.stage), asked)
-    inputs = parse_inputs(name, experiment.task.symbols)
+    inputs = experiment.test_inputs(name)
     generator = Streams(arguments.seed, experiment.device)(f"evaluate command/{name}")
     return measure(predictor, experiment.task, inputs, shown, arguments.samples, generator)
 
@@ -165,7 +164,7 @@ def examples(
 ) -> list[Example]:
     """Drawn inputs with the model's answer, the whole true chain, and whether the final state is right."""
     renderer = chain.experiment.renderer
-    drawn = chain.draw(parse_inputs(inputs, chain.experiment.task.symbols), count, seed, "show command")
+    drawn = chain.draw(chain.experiment.test_inputs(inputs), count, seed, "show command")
     generated = predictor.generate(drawn.symbols)
     right = renderer.read(generated).final_state == drawn.states[:, -1]
     prompts = renderer.text(renderer.prompt(drawn.symbols, predictor.answer_length))

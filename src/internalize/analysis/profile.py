@@ -12,11 +12,12 @@ from dataclasses import dataclass
 import torch
 
 from internalize.analysis.opening import Examples, OpenChain
-from internalize.errors import require
+from internalize.errors import BadInput, require
 from internalize.experiments.chain.evaluation import modes
 from internalize.measure.transformer import TransformerPredictor
 from internalize.statistics import Rate
 from internalize.tasks import InputDistribution, parse_inputs
+from internalize.tasks.split import one_side
 
 STATE_DRAWS = 50
 """Inputs drawn for each one asked, when final states are looked at one by one: drawing is cheap, and a rare
@@ -139,7 +140,10 @@ def _sweep(
 ) -> tuple[Point, ...]:
     found = []
     for x, inputs in zip(grid, distributions, strict=True):
-        examples = chain.draw(inputs, samples, seed, "profile")
+        try:
+            examples = chain.draw(one_side(inputs, chain.experiment.split, True), samples, seed, "profile")
+        except BadInput:  # at the ends of the grid hardly two inputs differ: perhaps none is held out
+            continue
         for mode, predictor in asked.items():
             found.append(Point(mode, inputs.name, x, accuracy(predictor, examples), examples.chance))
     return tuple(found)

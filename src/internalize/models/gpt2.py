@@ -44,6 +44,10 @@ class ModelConfig:
     network: str | None = field(default=None, metadata=LEFT_OUT_UNLESS_SET)
     """Your own instead of GPT-2: module:name or file.py:name, called with (config, vocabulary, positions)."""
 
+    dropout: float | None = field(default=None, metadata=LEFT_OUT_UNLESS_SET)
+    """Share of embeddings, attention weights and residual updates set to 0 in a training step, as Hugging
+    Face's GPT-2 does it (0.1 there); nothing is dropped if not given. Slower: only the plain path has it."""
+
     def __post_init__(self) -> None:
         require(self.depth >= 1, "model.depth", f"must be at least 1, got {self.depth}")
         require(self.width >= 1, "model.width", f"must be at least 1, got {self.width}")
@@ -56,6 +60,13 @@ class ModelConfig:
         require(self.mlp is None or self.mlp >= 1, "model.mlp", f"must be at least 1, got {self.mlp}")
         good = 0 < self.init_std < float("inf")
         require(good, "model.init-std", f"must be more than 0 and finite, got {self.init_std}")
+        good = self.dropout is None or 0 < self.dropout < 1
+        require(good, "model.dropout", f"must lie between 0 and 1 (leave it out for none), got {self.dropout}")
+        if self.dropout is not None:
+            own = self.network is not None
+            require(not own, "model.dropout", "must be left out with model.network: it is the built-in GPT-2's")
+            rotary = self.positions == "rotary"
+            require(not rotary, "model.dropout", "must be left out with rotary positions: not built")
         if self.positions == "rotary":
             even = (self.width // self.heads) % 2 == 0
             require(even, "model.positions", "rotary needs heads of even size (model.width / model.heads)")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import torch
 
+from internalize.configs.codec import LEFT_OUT_UNLESS_SET
 from internalize.configs.named import Copies, Source
 from internalize.configs.typed import typed
 from internalize.curricula import ScheduleConfig, find_curriculum
@@ -21,6 +22,7 @@ from internalize.sequences.rendering import Renderer
 from internalize.sequences.vocabulary import vocabulary_of
 from internalize.tasks.inputs import parse_inputs
 from internalize.tasks.names import find_task
+from internalize.tasks.split import Split, require_both_sides
 
 if TYPE_CHECKING:
     from internalize.experiments.chain.experiment import ChainExperiment
@@ -110,20 +112,30 @@ class ChainConfig:
     """How a training step is computed; auto takes the one that measurements found faster for this shape."""
     precision: Precision = "fp32"
     """bf16: matrix products in bfloat16; weights, optimizer, layer norm and softmax stay in fp32."""
+    held_out: float | None = field(default=None, metadata=LEFT_OUT_UNLESS_SET)
+    """Share of all inputs that training never sees; accuracies are then measured on these alone, and those of
+    the others stand beside them. Nothing is held out if not given."""
+    scored: Literal["states"] | None = field(default=None, metadata=LEFT_OUT_UNLESS_SET)
+    """states: take the loss on the states alone; on the states and EOS if not given. Without EOS in the loss
+    the model cannot end its answer, and is made to write as many states as its format shows."""
 
     def __post_init__(self) -> None:
         require(self.horizon >= 1, "horizon", f"must be at least 1, got {self.horizon}")
         require(self.iterations >= 1, "iterations", f"must be at least 1, got {self.iterations}")
         require(self.batch >= 1, "batch", f"must be at least 1, got {self.batch}")
         require(self.log_every >= 1, "log-every", f"must be at least 1, got {self.log_every}")
+        shares = self.held_out is None or 0 < self.held_out < 1
+        require(shares, "held-out", f"must lie between 0 and 1, got {self.held_out}")
         require(0 <= self.seed < 2**63, "seed", f"must lie in 0 … 2^63-1, got {self.seed}")
 
     def check(self, copies: Copies) -> list[Source]:
         """Find every name in the config; refuse what does not fit together. Returns the user's files."""
         task, task_source = find_task(self.task, "task", copies)
         curriculum, curriculum_source = find_curriculum(self.method, self.horizon, copies)
-        parse_inputs(self.inputs, task.symbols, "inputs")
-        parse_inputs(self.ood_inputs, task.symbols, "ood-inputs")
+        inputs = parse_inputs(self.inputs, task.symbols, "inputs")
+        ood_inputs = parse_inputs(self.ood_inputs, task.symbols, "ood-inputs")
+        if self.held_out is not None:
+            require_both_sides(Split(self.held_out, self.seed), self.horizon, inputs, ood_inputs)
         good = self.initial_state is None or 0 <= self.initial_state < task.states
         require(good, "initial-state", f"must be a state in 0…{task.states - 1}, got {self.initial_state}")
         require(
@@ -131,6 +143,17 @@ class ChainConfig:
             "iterations",
             f"must be at least the {curriculum.stages} stages of {self.method}, got {self.iterations}",
         )
+        if self.model.dropout is not None:
+            require(
+                self.kernel != "fast",
+                "kernel",
+                "cannot be fast with model.dropout: the fast path drops nothing",
+            )
+        if self.scored is not None:
+            hinted = curriculum.length_hint
+            require(
+                not hinted, "scored", f"must be left out with {self.method}: its answers are told their length"
+            )
         if self.model.network is not None:
             why = "with model.network: only the built-in GPT-2 has"
             require(self.kernel != "fast", "kernel", f"cannot be fast {why} a fast path")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ from internalize.configs.codec import Json
 from internalize.curricula import Curriculum, Shown
 from internalize.measure.accuracy import Measurement, measure
 from internalize.statistics import SUCCESS, Interval
+from internalize.tasks.split import both_sides
 
 if TYPE_CHECKING:
     from internalize.experiments.chain.experiment import ChainExperiment
@@ -76,8 +78,21 @@ def summary_row(experiment: ChainExperiment, state: ChainState, streams: Streams
         "stage": state.progress.stage,
         "stages": experiment.curriculum.stages,
         "kernel": state.kernel,
+        **coverage_row(experiment, state.progress.iteration),
     }
     return row
+
+
+def coverage_row(experiment: ChainExperiment, iterations: int) -> Row:
+    """Possible inputs, sequences drawn, and how often each input was seen on average."""
+    samples = iterations * experiment.config.batch
+    possible = possible_inputs(experiment.task.symbols, experiment.config.horizon)
+    return {"possible_inputs": possible, "samples": samples, "views_per_input": samples / possible}
+
+
+def possible_inputs(symbols: int, horizon: int) -> float:
+    """|Σ|^T, or a bound that every number in a table can hold."""
+    return float(symbols**horizon) if horizon * math.log10(max(symbols, 1)) < 300 else 1e300
 
 
 def _measure_both(
@@ -89,14 +104,18 @@ def _measure_both(
     stream: str,
     step: int,
 ) -> dict[str, Measurement]:
-    """In distribution and out of it; every mode answers the same inputs."""
+    """In distribution and out of it; every mode answers the same inputs.
+
+    Where inputs are held out, `id` and `ood` are measured on these, `id_trained` and `ood_trained` on the rest.
+    """
     predictor = experiment.predictor(state, mode.budget)
-    return {
-        name: measure(
-            predictor, experiment.task, inputs, mode.shown, samples, streams(f"{stream}/{name}", step)
-        )
-        for name, inputs in (("id", experiment.inputs), ("ood", experiment.ood_inputs))
-    }
+    found = {}
+    for name, inputs in (("id", experiment.inputs), ("ood", experiment.ood_inputs)):
+        for side, of_side in both_sides(inputs).items():
+            key = f"{name}_{side}" if side else name
+            generator = streams(f"{stream}/{key}", step)
+            found[key] = measure(predictor, experiment.task, of_side, mode.shown, samples, generator)
+    return found
 
 
 def _pair(interval: Interval) -> list[Json]:

@@ -30,8 +30,9 @@ from internalize.models.language_model import LanguageModel
 from internalize.models.own_network import find_network
 from internalize.sequences.rendering import Renderer
 from internalize.sequences.vocabulary import vocabulary_of
-from internalize.tasks.inputs import parse_inputs
+from internalize.tasks.inputs import InputDistribution, parse_inputs
 from internalize.tasks.names import find_task
+from internalize.tasks.split import Split, one_side
 
 
 class ChainExperiment:
@@ -44,12 +45,18 @@ class ChainExperiment:
         self.task = find_task(config.task, "task", copies)[0].to(device)
         self.curriculum = find_curriculum(config.method, config.horizon, copies)[0]
         self._make_model = find_network(config.model, copies)[0]
-        self.inputs = parse_inputs(config.inputs, self.task.symbols, "inputs")
-        self.ood_inputs = parse_inputs(config.ood_inputs, self.task.symbols, "ood-inputs")
+        self.split = None if config.held_out is None else Split(config.held_out, config.seed)
+        self.inputs = self.test_inputs(config.inputs)
+        self.ood_inputs = self.test_inputs(config.ood_inputs, "ood-inputs")
+        trained_on = one_side(parse_inputs(config.inputs, self.task.symbols), self.split, held_out=False)
         initial = self.task.initial_state if config.initial_state is None else config.initial_state
         vocabulary = vocabulary_of(self.task, config.horizon, self.curriculum.length_hint)
         self.renderer = Renderer(vocabulary, config.horizon, initial)
-        self.data = TrainingData(self.task, self.inputs, config.batch, config.horizon, initial)
+        self.data = TrainingData(self.task, trained_on, config.batch, config.horizon, initial)
+
+    def test_inputs(self, text: str, field: str = "inputs") -> InputDistribution:
+        """The distribution of that name for measuring: on held-out inputs alone, where there are any."""
+        return one_side(parse_inputs(text, self.task.symbols, field), self.split, held_out=True)
 
     # The state -------------------------------------------------------------------------------------------
 
@@ -74,8 +81,8 @@ class ChainExperiment:
 
     def _kernel(self) -> Kernel:
         choice = self.config.kernel
-        if self.config.model.network is not None:  # the fast path is GPT-2's
-            return "plain"
+        if self.config.model.network is not None or self.config.model.dropout is not None:
+            return "plain"  # the fast path is GPT-2's, and drops nothing
         return choose_kernel(self.config.model, self.device) if choice == "auto" else choice
 
     def new_model(self) -> LanguageModel:
@@ -99,14 +106,18 @@ class ChainExperiment:
     # A step ----------------------------------------------------------------------------------------------
 
     def advance(self, state: ChainState, streams: Streams) -> tuple[ChainState, Row | None]:
-        """One iteration."""
+        """One iteration; consumes streams("data", …), and "format" and "dropout" where there are any."""
         config = self.config
         if state.progress.stage_ended:
             self._enter_next_stage(state)
         progress = state.progress
         symbols, states = self.data(progress.iteration, streams)
         shown = self.shown_at(progress, streams)
-        stats = state.step(self.renderer.sequence(symbols, states, shown), self.renderer.prompt_length)
+        tokens = self.renderer.sequence(symbols, states, shown)
+        if config.scored == "states":
+            tokens = tokens[:, :-1]
+        drops = None if config.model.dropout is None else streams("dropout", progress.iteration)
+        stats = state.step(tokens, self.renderer.prompt_length, drops)
         state.optimizer.step()
         state.averages.add(stats, config.schedule.memory)
         signal = state.averages.signal(config.schedule) if looks_at_signal(config.schedule, progress) else None
@@ -177,10 +188,18 @@ class ChainExperiment:
         return Finish(summary_row(self, state, streams), state.weights(), files)
 
     def predictor(self, state: ChainState, budget: int | None) -> TransformerPredictor:
+        budget = self._budget(budget, state.progress.stage)
         return TransformerPredictor(state.model, self.renderer, budget, state.kernel)
+
+    def _budget(self, budget: int | None, stage: int) -> int | None:
+        """A model that never learned EOS cannot end its answer: it writes as many states as its format."""
+        if budget is None and self.config.scored == "states":
+            return len(self.curriculum.shown(stage)) + 1
+        return budget
 
     def load_predictor(self, weights: Mapping[str, Tensor], budget: int | None) -> TransformerPredictor:
         """A predictor from saved weights, as of a stage's end."""
         model = self.new_model()
         model.load(weights, "run")
+        budget = self._budget(budget, self.curriculum.stages)
         return TransformerPredictor(model, self.renderer, budget, self._kernel())

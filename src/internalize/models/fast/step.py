@@ -39,7 +39,8 @@ class FastStep:
         self.capacity = (0, 0)
 
     @torch.no_grad()
-    def __call__(self, tokens: Tensor, prompt: int) -> AnswerStats:
+    def __call__(self, tokens: Tensor, prompt: int, drops: torch.Generator | None = None) -> AnswerStats:
+        """drops: never given, models with dropout take the plain path."""
         batch, answer = tokens.shape[0], tokens.shape[1] - prompt
         parts = np.array_split(sorted_tokens(tokens), min(self.workers.threads, batch))
         self._reserve(len(parts), len(parts[0]), tokens.shape[1] - 1, answer)

@@ -1,0 +1,52 @@
+"""The plain path with dropout, for training only: as in Hugging Face's GPT-2, but from an explicit stream.
+
+Dropped are the embeddings, the attention weights, and what attention and MLP add to the residual stream. The
+last layer is computed only at the positions that the loss looks at: most of the work of a shallow model.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from internalize.models.gpt2 import GPT2, Attention, Block
+
+
+def logits_with_dropout(model: GPT2, tokens: Tensor, first: int, drops: torch.Generator) -> Tensor:
+    """(batch, length) tokens to logits (batch, length - first, vocabulary) from position `first` on.
+
+    Consumes drops: embeddings, then layer by layer attention weights, attention, MLP.
+    """
+    p, trunk = model.config.dropout or 0.0, model.transformer
+    x = drop(model.embed(tokens), p, drops)
+    for i, block in enumerate(trunk.h):
+        assert isinstance(block, Block)
+        x = _block(block, x, first if i + 1 == len(trunk.h) else 0, p, drops)
+    logits: Tensor = trunk.ln_f(x) @ trunk.wte.weight.T
+    return logits
+
+
+def drop(x: Tensor, p: float, drops: torch.Generator) -> Tensor:
+    """Each entry 0 with probability p, else divided by 1-p, so that the mean stays."""
+    kept = torch.rand(x.shape, generator=drops, device=x.device) >= p
+    return x * kept / (1 - p)
+
+
+def _block(block: Block, x: Tensor, first: int, p: float, drops: torch.Generator) -> Tensor:
+    mixed = _attention(block.attn, block.ln_1(x), first, p, drops)
+    x = x[:, first:] + drop(mixed, p, drops)
+    return x + drop(block.mlp(block.ln_2(x)), p, drops)
+
+
+def _attention(attention: Attention, x: Tensor, first: int, p: float, drops: torch.Generator) -> Tensor:
+    """(batch, length, width) to (batch, length - first, width): only positions from `first` on ask."""
+    q, k, v = (
+        part.unflatten(-1, (attention.heads, -1)).transpose(1, 2)
+        for part in attention.c_attn(x).chunk(3, dim=-1)
+    )
+    scores = q[:, :, first:] @ k.transpose(2, 3) / q.shape[-1] ** 0.5
+    seen = torch.ones(scores.shape[-2:], dtype=torch.bool, device=x.device).tril(first)
+    weights = drop(F.softmax(scores.masked_fill(~seen, float("-inf")), dim=-1), p, drops)
+    mixed: Tensor = attention.c_proj((weights @ v).transpose(1, 2).flatten(2))
+    return mixed
