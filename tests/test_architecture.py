@@ -26,7 +26,8 @@ ROOMS = [
     "measure",
     "constructions",
     "runs",
-    "experiments",
+    "runtime",
+    "kinds",
     "sweeps",
     "analysis",
     "figures",
@@ -41,8 +42,8 @@ FLOOR = {room: floor for floor, room in enumerate(ROOMS)}
 ONLY_THERE = {
     "transformers": ("models/huggingface.py", "benchmarks/"),
     "ray": ("sweeps/ray.py",),
-    "pyspiel": ("experiments/selfplay/", "experiments/selfplay.py"),
-    "open_spiel": ("experiments/selfplay/", "experiments/selfplay.py"),
+    "pyspiel": ("kinds/selfplay/",),
+    "open_spiel": ("kinds/selfplay/",),
 }
 """Large libraries that are no requirement, and the only places that may import them."""
 
@@ -71,7 +72,7 @@ def room_of(parts: tuple[str, ...]) -> str | None:
 def test_the_walk_sees_the_package() -> None:
     """Else the other tests would pass on nothing."""
     assert len(SOURCES) > 50
-    found = set(imports(PACKAGE / "experiments" / "training.py"))
+    found = set(imports(PACKAGE / "runtime" / "training.py"))
     assert {"internalize.runs.folder.Run", "torch"} <= found
 
 

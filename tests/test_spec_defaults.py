@@ -10,17 +10,17 @@ import torch
 
 from internalize import ChainConfig, ModelConfig
 from internalize.configs.codec import to_json
-from internalize.experiments.hints import HintsConfig
-from internalize.experiments.hints.evaluation import EPSILON
-from internalize.experiments.kinds import ExperimentConfig
-from internalize.experiments.parity import ParityConfig
-from internalize.experiments.parity.batch import phase_batch
-from internalize.experiments.parity.watch import no_extremes, phase_report
-from internalize.experiments.streams import Streams
 from internalize.figures.catalogue import find_figure
 from internalize.figures.grids import shapes_of
+from internalize.kinds.hints import HintsConfig
+from internalize.kinds.hints.evaluation import EPSILON
+from internalize.kinds.parity import ParityConfig
+from internalize.kinds.parity.batch import phase_batch
+from internalize.kinds.parity.watch import no_extremes, phase_report
 from internalize.models.mlp import Shape
 from internalize.runs.exporting import flat
+from internalize.runtime.kinds import ExperimentConfig
+from internalize.runtime.streams import Streams
 from internalize.statistics import SUCCESS
 from internalize.tasks.parity import HiddenParity
 

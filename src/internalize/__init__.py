@@ -7,29 +7,29 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from internalize.curricula import Curriculum, ScheduleConfig
-    from internalize.experiments.chain import ChainConfig
-    from internalize.experiments.chain.config import EvaluationConfig, OptimizerConfig
-    from internalize.experiments.execution import Execution
-    from internalize.experiments.training import train
+    from internalize.kinds.chain import ChainConfig
+    from internalize.kinds.chain.config import EvaluationConfig, OptimizerConfig
     from internalize.models.gpt2 import ModelConfig
     from internalize.runs.folder import Run
+    from internalize.runtime.execution import Execution
+    from internalize.runtime.training import train
     from internalize.tasks import Semiautomaton, parse_task
     from internalize.tasks.semiautomaton import semiautomaton
 
 # name → module, imported when first asked for: `import internalize` itself is instant
 _PUBLIC = {
-    "ChainConfig": "internalize.experiments.chain.config",
+    "ChainConfig": "internalize.kinds.chain.config",
     "Curriculum": "internalize.curricula",
-    "EvaluationConfig": "internalize.experiments.chain.config",
-    "Execution": "internalize.experiments.execution",
+    "EvaluationConfig": "internalize.kinds.chain.config",
+    "Execution": "internalize.runtime.execution",
     "ModelConfig": "internalize.models.gpt2",
-    "OptimizerConfig": "internalize.experiments.chain.config",
+    "OptimizerConfig": "internalize.kinds.chain.config",
     "Run": "internalize.runs.folder",
     "ScheduleConfig": "internalize.curricula",
     "Semiautomaton": "internalize.tasks",
     "parse_task": "internalize.tasks",
     "semiautomaton": "internalize.tasks.semiautomaton",
-    "train": "internalize.experiments.training",
+    "train": "internalize.runtime.training",
 }
 
 __all__ = [

@@ -27,9 +27,9 @@ class Command(NamedTuple):
 COMMANDS: dict[str, Command] = {
     "demo": Command("internalize.demo", "DemoArguments", "demo_command",
                     "see the paper's main effect in minutes: out loud, at once, internalized"),
-    "train": Command("internalize.experiments.commands", "TrainArguments", "train_command",
+    "train": Command("internalize.runtime.commands", "TrainArguments", "train_command",
                      "train a transformer on a semiautomaton"),
-    "resume": Command("internalize.experiments.commands", "ResumeArguments", "resume_command",
+    "resume": Command("internalize.runtime.commands", "ResumeArguments", "resume_command",
                       "go on with an interrupted run"),
     "sweep": Command("internalize.sweeps.commands", "SweepArguments", "sweep_command",
                      "carry out all runs of a sweep file, each once, here or on a cluster"),
@@ -53,19 +53,19 @@ COMMANDS: dict[str, Command] = {
                         "measure a finished run on fresh inputs of any distribution"),
     "show": Command("internalize.analysis.commands", "ShowArguments", "show_command",
                     "prompts, answers and truth side by side"),
-    "parity": Command("internalize.experiments.parity.commands", "ParityArguments", "parity_command",
+    "parity": Command("internalize.kinds.parity.commands", "ParityArguments", "parity_command",
                       "the paper's theorem at work: a hidden parity learned out loud, then internalized"),
-    "parity diagram": Command("internalize.experiments.parity.diagram_commands", "DiagramArguments",
+    "parity diagram": Command("internalize.kinds.parity.diagram_commands", "DiagramArguments",
                               "diagram_command", "how far the theorem's constants can be relaxed"),
-    "hints": Command("internalize.experiments.hints.commands", "HintsArguments", "hints_command",
+    "hints": Command("internalize.kinds.hints.commands", "HintsArguments", "hints_command",
                      "an MLP learns with hints, then without: direct, curriculum or mixture"),
-    "hints draw": Command("internalize.experiments.hints.commands", "HintsDrawArguments", "hints_draw_command",
+    "hints draw": Command("internalize.kinds.hints.commands", "HintsDrawArguments", "hints_draw_command",
                           "accuracy against samples, from finished runs with hints"),
     "pds": Command("internalize.analysis.shift_commands", "ShiftArguments", "shift_command",
                    "positive distribution shift: target loss against training samples"),
-    "selfplay": Command("internalize.experiments.selfplay.commands", "SelfPlayArguments", "selfplay_command",
+    "selfplay": Command("internalize.kinds.selfplay.commands", "SelfPlayArguments", "selfplay_command",
                         "search folded into a policy: a network learns to move as tree search with it does"),
-    "selfplay draw": Command("internalize.experiments.selfplay.drawing_commands", "SelfPlayDrawArguments",
+    "selfplay draw": Command("internalize.kinds.selfplay.drawing_commands", "SelfPlayDrawArguments",
                              "selfplay_draw_command", "the gap between raw and searched play, round by round"),
     "selfplay bench": Command("internalize.benchmarks.selfplay", "SelfPlayBenchArguments",
                               "selfplay_bench_command", "this search against OpenSpiel's own, on one network"),
@@ -154,7 +154,7 @@ def _warn_in_one_line(message: Warning | str, category: type[Warning], *where: A
 
 
 def _carry_out(function: Callable[[Any], int | None], arguments: Any) -> int:
-    from internalize.experiments.interruption import Interrupted
+    from internalize.runtime.stop import Interrupted
 
     try:
         return function(arguments) or 0

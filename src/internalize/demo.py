@@ -20,12 +20,12 @@ from internalize.display.fleet import fleet_view
 from internalize.display.plots import inline_svg, new_figure
 from internalize.display.terminal import duration, percent, results_table
 from internalize.errors import BadInput
-from internalize.experiments.chain.config import ChainConfig, EvaluationConfig, OptimizerConfig
-from internalize.experiments.execution import Execution
-from internalize.experiments.many import execute_many
-from internalize.experiments.streams import Streams
+from internalize.kinds.chain.config import ChainConfig, EvaluationConfig, OptimizerConfig
 from internalize.models.gpt2 import ModelConfig
 from internalize.runs.folder import Run
+from internalize.runtime.execution import Execution
+from internalize.runtime.fleet.many import execute_many
+from internalize.runtime.streams import Streams
 
 METHODS = {"cot": "out loud (CoT)", "e2e": "at once, untaught (E2E)", "left": "internalized (left)"}
 TIMED_ANSWERS = 1_000

@@ -16,12 +16,12 @@ from torch import Tensor
 from internalize.analysis import shift as instances
 from internalize.analysis.shift import ARMS, INSTANCES, InstanceName, shift_of
 from internalize.cli import main
-from internalize.experiments.chain.config import ChainConfig, EvaluationConfig
-from internalize.experiments.chain.experiment import ChainExperiment
-from internalize.experiments.hints.config import HintsConfig, HintsEvaluation
-from internalize.experiments.hints.experiment import HintsExperiment
-from internalize.experiments.streams import Streams
+from internalize.kinds.chain.config import ChainConfig, EvaluationConfig
+from internalize.kinds.chain.experiment import ChainExperiment
+from internalize.kinds.hints.config import HintsConfig, HintsEvaluation
+from internalize.kinds.hints.experiment import HintsExperiment
 from internalize.models.gpt2 import ModelConfig
+from internalize.runtime.streams import Streams
 
 CPU = torch.device("cpu")
 TINY_PARITY = HintsConfig(

@@ -22,11 +22,11 @@ from internalize import (
 from internalize.configs.codec import to_json
 from internalize.configs.typed import checked
 from internalize.errors import BadInput
-from internalize.experiments.hints.config import HintsConfig, HintsEvaluation
-from internalize.experiments.kinds import ExperimentConfig
-from internalize.experiments.parity.config import ParityConfig
-from internalize.experiments.selfplay.config import SelfPlayConfig
-from tests.experiments.test_training import BRIEF
+from internalize.kinds.hints.config import HintsConfig, HintsEvaluation
+from internalize.kinds.parity.config import ParityConfig
+from internalize.kinds.selfplay.config import SelfPlayConfig
+from internalize.runtime.kinds import ExperimentConfig
+from tests.runtime.test_training import BRIEF
 
 WRONG: dict[str, Callable[[], Any]] = {
     "batch: must be a whole number, got 16.5": lambda: replace(BRIEF, batch=16.5),  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from internalize.figures.catalogue import find_figure
-from internalize.figures.ood_degradation import ood_columns
+from internalize.figures.paper.ood_degradation import ood_columns
 from internalize.figures.verdicts import judge
 from internalize.runs.folder import Run
 from tests.figures.planting import chain, plant

@@ -154,7 +154,7 @@ def test_the_documentation_names_every_figure() -> None:
 def test_unknown_figures_are_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main(["figure", "hedas"]) == 2
     assert "did you mean 'heads'?" in capsys.readouterr().err
-    assert main(["figure", "internalize.figures.heads:CLAIMS"]) == 2
+    assert main(["figure", "internalize.figures.paper.heads:CLAIMS"]) == 2
     assert "but a list" in capsys.readouterr().err
     assert main(["report", "--results", str(tmp_path)]) == 2
     assert "no figure in" in capsys.readouterr().err

@@ -10,11 +10,11 @@ import torch
 
 from internalize import ChainConfig, EvaluationConfig, ModelConfig, OptimizerConfig
 from internalize.errors import BadInput
-from internalize.experiments.chain.counting import count
-from internalize.experiments.chain.experiment import ChainExperiment
-from internalize.experiments.chain.state import ChainState
-from internalize.experiments.streams import Streams
+from internalize.kinds.chain.counting import count
+from internalize.kinds.chain.experiment import ChainExperiment
+from internalize.kinds.chain.state import ChainState
 from internalize.models.own_network import OwnNetwork
+from internalize.runtime.streams import Streams
 
 BASE = ChainConfig(
     task="C3",

@@ -13,9 +13,9 @@ import pytest
 from internalize import ChainConfig, EvaluationConfig, Execution, ModelConfig, train
 from internalize.cli import main
 from internalize.errors import BadInput, RunWarning
-from internalize.experiments.interruption import Interrupted
 from internalize.runs.trackers import TrackerName, find_trackers
-from tests.experiments.faults import Watcher, interrupted_at, send
+from internalize.runtime.stop import Interrupted
+from tests.runtime.faults import Watcher, interrupted_at, send
 
 CONFIG = ChainConfig(
     horizon=2,

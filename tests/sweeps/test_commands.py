@@ -10,7 +10,7 @@ import pytest
 
 from internalize.cli import main
 from internalize.errors import BadInput
-from internalize.experiments.driving import Outcome
+from internalize.runtime.fleet.driver import Outcome
 from internalize.sweeps import Sweep, run_sweep, sweep_of
 from internalize.sweeps.reporting import groups_table, outcome_lines, results_console
 from internalize.sweeps.running import SweepOutcome

@@ -13,10 +13,10 @@ from internalize import ChainConfig, EvaluationConfig, Execution, ModelConfig, t
 from internalize.cli import main
 from internalize.curricula import Progress
 from internalize.curricula.schedule import begin_step, end_step
-from internalize.experiments.chain.counting import count, measured_answers
-from internalize.experiments.chain.experiment import ChainExperiment
-from internalize.experiments.counted import Counted
+from internalize.kinds.chain.counting import count, measured_answers
+from internalize.kinds.chain.experiment import ChainExperiment
 from internalize.measure import cost
+from internalize.runtime.counted import Counted
 from internalize.sweeps import sweep_of
 from internalize.sweeps.costs import expected_seconds
 from internalize.sweeps.planning import Gpu, plan

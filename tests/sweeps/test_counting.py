@@ -15,16 +15,16 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from internalize import Execution, train
 from internalize.configs.codec import from_json
-from internalize.experiments.hints import HintsConfig
-from internalize.experiments.hints import counting as hints
-from internalize.experiments.hints.config import HintsEvaluation
-from internalize.experiments.kinds import KINDS, ExperimentConfig, config_class
-from internalize.experiments.parity import ParityConfig, descent
-from internalize.experiments.parity import counting as parity
-from internalize.experiments.parity.batch import PhaseBatch
-from internalize.experiments.streams import Streams
+from internalize.kinds.hints import HintsConfig
+from internalize.kinds.hints import counting as hints
+from internalize.kinds.hints.config import HintsEvaluation
+from internalize.kinds.parity import ParityConfig, descent
+from internalize.kinds.parity import counting as parity
+from internalize.kinds.parity.batch import PhaseBatch
 from internalize.models.mlp import MLP, SGD, Shape
 from internalize.runs.checkpoint import METRICS, load_tensors
+from internalize.runtime.kinds import KINDS, ExperimentConfig, config_class
+from internalize.runtime.streams import Streams
 from internalize.sweeps.costs import cost_of
 
 HINTS = HintsConfig(
@@ -130,7 +130,7 @@ def test_a_parity_run_is_the_sum_of_its_products(config: ParityConfig, monkeypat
         return descend
 
     for room in descents:
-        monkeypatch.setattr(f"internalize.experiments.parity.{room}.descend", recording(room))
+        monkeypatch.setattr(f"internalize.kinds.parity.{room}.descend", recording(room))
     with FlopCounterMode(display=False) as counter:
         carried_out(config)
     counted = parity.count(config)
@@ -155,7 +155,7 @@ def test_a_phase_that_ends_by_its_loss_is_counted_at_its_longest() -> None:
 def test_self_play_is_counted_by_what_the_network_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Updates exactly; what searches ask is bounded from above, and for tic-tac-toe the bound is near."""
     pytest.importorskip("pyspiel", reason='needs OpenSpiel: pip install "internalize[selfplay]"')
-    from internalize.experiments.selfplay import SelfPlayConfig, counting, learning
+    from internalize.kinds.selfplay import SelfPlayConfig, counting, learning
     from internalize.models.policy_value import PolicyValue
 
     config = SelfPlayConfig(
@@ -182,8 +182,8 @@ def test_self_play_is_counted_by_what_the_network_is_asked(monkeypatch: pytest.M
         updates += counter.get_total_flops()
 
     monkeypatch.setattr(PolicyValue, "forward", forward)
-    monkeypatch.setattr("internalize.experiments.selfplay.experiment.play_part", play)
-    monkeypatch.setattr("internalize.experiments.selfplay.experiment.train_part", learn)
+    monkeypatch.setattr("internalize.kinds.selfplay.experiment.play_part", play)
+    monkeypatch.setattr("internalize.kinds.selfplay.experiment.train_part", learn)
     carried_out(config)
     facts = counting.facts_of("tic_tac_toe", "auto")
     assert facts.going == 4_520  # of 5,478 reachable positions 958 are ends
@@ -207,8 +207,8 @@ def test_self_play_is_counted_by_what_the_network_is_asked(monkeypatch: pytest.M
 def test_moves_of_random_games_are_those_of_all_lines() -> None:
     """Of tic-tac-toe, by going through all positions: the mean number of moves to the end of a random game."""
     pytest.importorskip("pyspiel", reason='needs OpenSpiel: pip install "internalize[selfplay]"')
-    from internalize.experiments.selfplay.counting import facts_of
-    from internalize.experiments.selfplay.positions import Positions
+    from internalize.kinds.selfplay.counting import facts_of
+    from internalize.kinds.selfplay.positions import Positions
 
     table = Positions("tic_tac_toe")
     assert table.enumerate()

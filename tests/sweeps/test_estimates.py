@@ -12,16 +12,16 @@ import torch
 from torch import Tensor
 
 from internalize import ChainConfig, EvaluationConfig, Execution, ModelConfig, train
-from internalize.experiments.chain.counting import measured_answers
-from internalize.experiments.chain.experiment import ChainExperiment
-from internalize.experiments.hints import HintsConfig
-from internalize.experiments.hints.config import HintsEvaluation
-from internalize.experiments.kinds import ExperimentConfig
-from internalize.experiments.parity import ParityConfig
-from internalize.experiments.parity.batch import PhaseBatch
-from internalize.experiments.parity.experiment import ParityExperiment
-from internalize.experiments.parity.predictor import LayerPredictor
+from internalize.kinds.chain.counting import measured_answers
+from internalize.kinds.chain.experiment import ChainExperiment
+from internalize.kinds.hints import HintsConfig
+from internalize.kinds.hints.config import HintsEvaluation
+from internalize.kinds.parity import ParityConfig
+from internalize.kinds.parity.batch import PhaseBatch
+from internalize.kinds.parity.experiment import ParityExperiment
+from internalize.kinds.parity.predictor import LayerPredictor
 from internalize.models.mlp import MLP, SGD
+from internalize.runtime.kinds import ExperimentConfig
 from internalize.sweeps.costs import expected_seconds
 
 
@@ -31,7 +31,7 @@ class Clock:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 0.0
         self._patch = monkeypatch
-        monkeypatch.setattr("internalize.experiments.trials.perf_counter", lambda: self.now)
+        monkeypatch.setattr("internalize.runtime.trials.perf_counter", lambda: self.now)
 
     def price(self, owner: Any, name: str, seconds: Callable[..., float]) -> None:
         """Every call of owner.name takes as long as the function says, given the same arguments."""
@@ -84,7 +84,7 @@ def test_parity_with_a_first_phase_unlike_the_others(
     config: ParityConfig, clock: Clock, tmp_path: Path
 ) -> None:
     """A step takes as long as it has products, k rows of them in phase 1; measuring weighs as much."""
-    from internalize.experiments.parity import baseline, estimate, experiment
+    from internalize.kinds.parity import baseline, estimate, experiment
 
     def descent(batch: PhaseBatch, start: Any, steps: int, *_: Any) -> float:
         widths = batch.widths.astype(np.float64)
@@ -112,8 +112,8 @@ def test_self_play_with_its_two_kinds_of_parts(
 ) -> None:
     """A game takes two seconds, an update three, a position measured a tenth; 50 are measured on the way."""
     pytest.importorskip("pyspiel", reason='needs OpenSpiel: pip install "internalize[selfplay]"')
-    from internalize.experiments.selfplay import SelfPlayConfig, estimate, learning, measuring, schedule
-    from internalize.experiments.selfplay.positions import Positions
+    from internalize.kinds.selfplay import SelfPlayConfig, estimate, learning, measuring, schedule
+    from internalize.kinds.selfplay.positions import Positions
     from internalize.models.adamw import AdamW
 
     for module in (schedule, learning, estimate):
@@ -134,7 +134,7 @@ def test_self_play_with_its_two_kinds_of_parts(
 @pytest.mark.parametrize("method", ["left", "mixture"])
 def test_chains_with_every_measurement(method: str, clock: Clock, tmp_path: Path) -> None:
     """Only answers take time, as much as they are to write: what the stage shows, whatever the model would."""
-    from internalize.experiments.chain import estimate, evaluation
+    from internalize.kinds.chain import estimate, evaluation
 
     clock.price(
         estimate, "generate", lambda decoder, prompt, *_, forced_states: len(prompt) * (forced_states + 1)

@@ -9,7 +9,7 @@ from typing import Any
 
 from internalize import Execution, train
 from internalize.sweeps import Sweep, sweep_of
-from tests.experiments.faults import bytes_of
+from tests.runtime.faults import bytes_of
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "sweeps"
 BASE: dict[str, Any] = {

@@ -14,10 +14,10 @@ from torch import Tensor
 from internalize.analysis.opening import OpenChain, open_chain
 from internalize.constructions.inputs import all_inputs
 from internalize.errors import BadInput, require
-from internalize.experiments.streams import Streams
 from internalize.measure.distributional import check_distributional
 from internalize.measure.internalization import check_internalization
 from internalize.measure.predictor import Prediction, Predictor
+from internalize.runtime.streams import Streams
 from internalize.tasks import InputDistribution, parse_inputs
 
 ENUMERATED = 2**16

@@ -15,9 +15,9 @@ from internalize.analysis.opening import OpenChain, open_chain
 from internalize.constructions.memory import require_memory
 from internalize.display.terminal import results_table
 from internalize.errors import require
-from internalize.experiments.streams import Streams
 from internalize.measure.accuracy import Measurement, measure
 from internalize.measure.transformer import TransformerPredictor
+from internalize.runtime.streams import Streams
 
 Device = Literal["auto", "cpu", "cuda", "mps"]
 

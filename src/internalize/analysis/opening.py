@@ -10,13 +10,13 @@ from torch import Tensor
 
 from internalize.curricula import Shown
 from internalize.errors import BadInput, require
-from internalize.experiments.chain.experiment import ChainExperiment
-from internalize.experiments.streams import Streams
-from internalize.experiments.training import load_experiment
+from internalize.kinds.chain.experiment import ChainExperiment
 from internalize.measure.transformer import TransformerPredictor
 from internalize.models.gpt2 import GPT2
 from internalize.models.language_model import LanguageModel
 from internalize.runs.folder import Run
+from internalize.runtime.streams import Streams
+from internalize.runtime.training import load_experiment
 from internalize.tasks import InputDistribution
 
 

@@ -13,7 +13,7 @@ import torch
 
 from internalize.analysis.opening import Examples, OpenChain
 from internalize.errors import BadInput, require
-from internalize.experiments.chain.evaluation import modes
+from internalize.kinds.chain.evaluation import modes
 from internalize.measure.transformer import TransformerPredictor
 from internalize.statistics import Rate
 from internalize.tasks import InputDistribution, parse_inputs

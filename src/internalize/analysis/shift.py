@@ -19,13 +19,11 @@ from torch import Tensor
 
 from internalize.curricula import Progress
 from internalize.display.learning_curves import over_seeds
-from internalize.experiments.chain.config import ChainConfig, EvaluationConfig, OptimizerConfig
-from internalize.experiments.chain.experiment import ChainExperiment
-from internalize.experiments.hints.config import HintsConfig
-from internalize.experiments.hints.experiment import HintsExperiment
-from internalize.experiments.hints.predictor import HintsPredictor
-from internalize.experiments.streams import Streams
-from internalize.experiments.training import load_experiment
+from internalize.kinds.chain.config import ChainConfig, EvaluationConfig, OptimizerConfig
+from internalize.kinds.chain.experiment import ChainExperiment
+from internalize.kinds.hints.config import HintsConfig
+from internalize.kinds.hints.experiment import HintsExperiment
+from internalize.kinds.hints.predictor import HintsPredictor
 from internalize.measure.shift import (
     Contexts,
     Shift,
@@ -39,6 +37,8 @@ from internalize.measure.shift import (
 from internalize.measure.transformer import TransformerPredictor
 from internalize.models.gpt2 import ModelConfig
 from internalize.runs.folder import Run
+from internalize.runtime.streams import Streams
+from internalize.runtime.training import load_experiment
 from internalize.tasks.hints import neutral_number, written
 
 InstanceName = Literal["original", "hints", "mixture"]

@@ -19,10 +19,10 @@ from internalize.display.fleet import fleet_view
 from internalize.display.learning_curves import draw_target_loss
 from internalize.display.terminal import results_table
 from internalize.errors import RunFailed, closest, require
-from internalize.experiments.execution import Execution
-from internalize.experiments.many import execute_many
-from internalize.experiments.training import threads
 from internalize.runs.provenance import provenance
+from internalize.runtime.execution import Execution
+from internalize.runtime.fleet.many import execute_many
+from internalize.runtime.training import threads
 
 TITLES: dict[InstanceName, str] = {
     "original": "Original PDS: biased inputs teach a parity of uniform ones",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from internalize.experiments.chain import ChainConfig
+from internalize.kinds.chain import ChainConfig
 from internalize.models.gpt2 import ModelConfig
 from internalize.models.step import Precision
 

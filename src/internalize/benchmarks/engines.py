@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from internalize.benchmarks.cases import Case
-from internalize.experiments.chain.config import OptimizerConfig
-from internalize.experiments.streams import CPU, Streams
+from internalize.kinds.chain.config import OptimizerConfig
+from internalize.runtime.streams import CPU, Streams
 
 SAME = OptimizerConfig()
 Attention = Literal["eager", "sdpa"]

@@ -10,9 +10,9 @@ from internalize.benchmarks.cases import Case
 from internalize.benchmarks.engines import ours
 from internalize.benchmarks.scaling import training_workers
 from internalize.benchmarks.timing import seconds_each
-from internalize.experiments.chain.evaluation import evaluation_row
-from internalize.experiments.streams import CPU, Streams
+from internalize.kinds.chain.evaluation import evaluation_row
 from internalize.models.gpt2 import ModelConfig
+from internalize.runtime.streams import CPU, Streams
 
 HEAD_SIZE = 2
 BASE = Case("base", ModelConfig(2, 64, 32, 256), length=16, stages=(1,))

@@ -16,10 +16,10 @@ from torch import nn
 
 from internalize.benchmarks.timing import seconds_each
 from internalize.display.terminal import results_table
-from internalize.experiments.hints.config import HintsConfig
-from internalize.experiments.streams import CPU, Streams
+from internalize.kinds.hints.config import HintsConfig
 from internalize.models.step import Precision
 from internalize.runs.provenance import provenance
+from internalize.runtime.streams import CPU, Streams
 
 D, K, BATCH, LR, NOISE = 25, 12, 64, 3e-3, 0.1
 """The paper's task; what is compared is one step at each of several widths."""

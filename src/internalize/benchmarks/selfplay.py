@@ -21,14 +21,14 @@ from rich.console import Console
 from internalize.benchmarks.timing import seconds_each
 from internalize.display.terminal import errors_console, results_table
 from internalize.errors import BadInput, require
-from internalize.experiments.selfplay.evaluations import Evaluations
-from internalize.experiments.selfplay.openspiel_search import openspiel_search
-from internalize.experiments.selfplay.positions import Positions
-from internalize.experiments.selfplay.search import Rule, search
-from internalize.experiments.selfplay.starts import draw_starts
-from internalize.experiments.training import threads
+from internalize.kinds.selfplay.evaluations import Evaluations
+from internalize.kinds.selfplay.openspiel_search import openspiel_search
+from internalize.kinds.selfplay.positions import Positions
+from internalize.kinds.selfplay.search import Rule, search
+from internalize.kinds.selfplay.starts import draw_starts
 from internalize.models.policy_value import PolicyValue
 from internalize.runs.provenance import provenance
+from internalize.runtime.training import threads
 
 OPENSPIEL_POSITIONS = 64
 """Positions that OpenSpiel's search, one game at a time, is timed on: the first of ours."""

@@ -53,7 +53,7 @@ class _Line:
 
 
 class Fleet:
-    """The newest of every run, from the events of `experiments/worker.py`."""
+    """The newest of every run, from the events of `runtime/fleet/worker.py`."""
 
     def __init__(
         self, title: str, headline: Mapping[str, str], expected: Sequence[float] | None = None

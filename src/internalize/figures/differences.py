@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from internalize.configs.codec import to_json
-from internalize.experiments.kinds import ExperimentConfig
 from internalize.figures.rows import FigureRow
 from internalize.runs.exporting import flat
+from internalize.runtime.kinds import ExperimentConfig
 
 WORDS = {
     "horizon": "T",

@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 
-from internalize.experiments.chain.config import ChainConfig
-from internalize.experiments.execution import Execution
-from internalize.experiments.hints.config import HintsConfig
-from internalize.experiments.kinds import ExperimentConfig
-from internalize.experiments.training import run_folder
 from internalize.figures.figure import Figure
 from internalize.figures.grids import Tier, shapes_of
+from internalize.kinds.chain.config import ChainConfig
+from internalize.kinds.hints.config import HintsConfig
 from internalize.runs.folder import Run
+from internalize.runtime.execution import Execution
+from internalize.runtime.kinds import ExperimentConfig
+from internalize.runtime.training import run_folder
 from internalize.sweeps.costs import cost_of
 
 OPERATIONS_A_SECOND = 5e10

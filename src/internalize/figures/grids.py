@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from internalize.configs.codec import to_json
-from internalize.experiments.kinds import ExperimentConfig
 from internalize.runs.exporting import flat
+from internalize.runtime.kinds import ExperimentConfig
 from internalize.sweeps import Case, Sweep, sweep_of
 
 Tier = Literal["smoke", "laptop", "paper"]

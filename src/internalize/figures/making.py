@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from internalize.configs.codec import to_json
 from internalize.configs.folders import make_folder
 from internalize.errors import require
-from internalize.experiments.execution import Execution
 from internalize.figures.differences import varied
 from internalize.figures.figure import Figure, Material
 from internalize.figures.grids import Tier, planned_rows
@@ -22,10 +21,11 @@ from internalize.runs.finding import RUNS
 from internalize.runs.folder import Run
 from internalize.runs.provenance import provenance
 from internalize.runs.table import Table
+from internalize.runtime.execution import Execution
 from internalize.sweeps import Sweep, SweepOutcome, collect, run_sweep
 
 if TYPE_CHECKING:
-    from internalize.experiments.driving import FleetObserver
+    from internalize.runtime.fleet.driver import FleetObserver
 
 VERDICT = "verdict.json"
 """The file by which a folder of results is known."""

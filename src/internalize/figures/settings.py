@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from internalize.curricula import ScheduleConfig
-from internalize.experiments.chain.config import ChainConfig, EvaluationConfig, OptimizerConfig
+from internalize.kinds.chain.config import ChainConfig, EvaluationConfig, OptimizerConfig
 from internalize.models.gpt2 import ModelConfig
 
 SMOKE = ChainConfig(

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from internalize.errors import BadInput
-from internalize.experiments.driving import Event
-from internalize.experiments.worker import Reporter, carry_out
+from internalize.runtime.fleet.driver import Event
+from internalize.runtime.fleet.worker import Reporter, carry_out
 from internalize.sweeps.mirroring import Home, HomeFolder, Mirror
 
 

@@ -9,11 +9,11 @@ from typing import Any
 
 from internalize.configs.codec import Json, to_json
 from internalize.errors import BadInput, closest, require
-from internalize.experiments.training import run_folder
 from internalize.runs.exporting import flat
 from internalize.runs.folder import Run
 from internalize.runs.lock import is_owned
 from internalize.runs.table import Table
+from internalize.runtime.training import run_folder
 from internalize.statistics import Rate
 from internalize.sweeps.sweep import Case, Sweep
 

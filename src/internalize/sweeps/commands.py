@@ -14,10 +14,10 @@ from tyro.constructors import PrimitiveConstructorSpec
 
 from internalize.display.fleet import fleet_view
 from internalize.errors import BadInput, require
-from internalize.experiments.execution import Execution
-from internalize.experiments.many import local_pool
 from internalize.runs.commands import write_files
 from internalize.runs.finding import RUNS
+from internalize.runtime.execution import Execution
+from internalize.runtime.fleet.many import local_pool
 from internalize.sweeps.collecting import collect, groups, settings
 from internalize.sweeps.costs import Costs, expected_seconds
 from internalize.sweeps.options import BackendName, RayOptions

@@ -8,11 +8,11 @@ from importlib import import_module
 from types import ModuleType
 
 from internalize.configs.codec import to_json
-from internalize.experiments.chain.config import ChainConfig
-from internalize.experiments.counted import Counted
-from internalize.experiments.execution import Execution, resolve_device
-from internalize.experiments.kinds import KINDS, ExperimentConfig
-from internalize.experiments.training import threads
+from internalize.kinds.chain.config import ChainConfig
+from internalize.runtime.counted import Counted
+from internalize.runtime.execution import Execution, resolve_device
+from internalize.runtime.kinds import KINDS, ExperimentConfig
+from internalize.runtime.training import threads
 
 NO_SHAPE = ("seed", "task", "iterations", "optimizer", "inputs", "ood_inputs", "initial_state", "init_from")
 """Fields of a chain run that do not decide how fast a step is; the operations counted tell what they change."""

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Protocol
 
 from internalize.errors import RunFailed
-from internalize.experiments.protocol import Row, Stage
 from internalize.runs.atomic import flush, move, sync_folder
 from internalize.runs.folder import Run
 from internalize.runs.lock import LOCK, OWNER
+from internalize.runtime.experiment import Row, Stage
 
 PIECE = 8 * 2**20
 """Bytes that travel at once."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from internalize.errors import BadInput, closest, require
-from internalize.experiments.execution import Execution
+from internalize.runtime.execution import Execution
 from internalize.sweeps.costs import Costs
 from internalize.sweeps.sweep import Sweep
 

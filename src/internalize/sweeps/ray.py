@@ -23,11 +23,11 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from internalize.configs.codec import to_json
 from internalize.configs.named import Source
 from internalize.errors import BadInput, RunWarning
-from internalize.experiments.driving import Event
-from internalize.experiments.execution import Execution
-from internalize.experiments.kinds import ExperimentConfig
-from internalize.experiments.training import run_folder
 from internalize.runs.lock import Owned, own
+from internalize.runtime.execution import Execution
+from internalize.runtime.fleet.driver import Event
+from internalize.runtime.kinds import ExperimentConfig
+from internalize.runtime.training import run_folder
 from internalize.sweeps.attempt import Board, SentFile, attempt_here
 from internalize.sweeps.options import RayOptions
 

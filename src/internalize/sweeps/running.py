@@ -11,10 +11,10 @@ from typing import Any, get_args
 
 from internalize.configs.folders import require_writable
 from internalize.errors import require
-from internalize.experiments.driving import Backend, FleetObserver, Outcome, settled
-from internalize.experiments.execution import Execution, resolve_device
-from internalize.experiments.many import drive, local_pool
-from internalize.experiments.training import run_folder
+from internalize.runtime.execution import Execution, resolve_device
+from internalize.runtime.fleet.driver import Backend, FleetObserver, Outcome, settled
+from internalize.runtime.fleet.many import drive, local_pool
+from internalize.runtime.training import run_folder
 from internalize.sweeps.options import BackendName, RayOptions
 from internalize.sweeps.sweep import Sweep
 

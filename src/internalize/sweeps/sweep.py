@@ -14,8 +14,8 @@ from internalize.configs.codec import Json, to_json
 from internalize.configs.data_files import read_data
 from internalize.configs.named import is_object_name, load_object
 from internalize.errors import BadInput, closest, require
-from internalize.experiments.kinds import ExperimentConfig, config_class, config_from_json
 from internalize.runs.exporting import flat
+from internalize.runtime.kinds import ExperimentConfig, config_class, config_from_json
 from internalize.sweeps.axes import Axes, Fields, leaves, seeds_of
 
 KEYS = ("name", "kind", "base", "grid", "zip", "cases", "seeds")

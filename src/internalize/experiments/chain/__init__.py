@@ -1,5 +1,0 @@
-"""A transformer on chains of states: the paper's main experiment."""
-
-from internalize.experiments.chain.config import ChainConfig
-
-__all__ = ["ChainConfig"]

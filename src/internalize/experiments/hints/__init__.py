@@ -1,5 +1,0 @@
-"""MLPs that learn with hints and then do without (paper §5, appendix F)."""
-
-from internalize.experiments.hints.config import HintsConfig
-
-__all__ = ["HintsConfig"]

@@ -1,5 +1,0 @@
-"""Self-play: a network learns to give at once what tree search with it gives slowly (paper, appendix B)."""
-
-from internalize.experiments.selfplay.config import SelfPlayConfig
-
-__all__ = ["SelfPlayConfig"]

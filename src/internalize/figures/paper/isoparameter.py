@@ -1,0 +1,150 @@
+"""Figure 3, right, and its companions: width against depth at equal numbers of parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from internalize.display.charts import rate_lines
+from internalize.display.plots import new_figure
+from internalize.figures.claims import Claim
+from internalize.figures.comparison_tests import MoreOften
+from internalize.figures.derived import chain_columns
+from internalize.figures.figure import Figure, Material
+from internalize.figures.grids import Grid, Tiers
+from internalize.figures.rate_tests import RateBelow
+from internalize.figures.rows import FigureRow, group, rate
+from internalize.figures.settings import ADAPTIVE, PAPER, PAPER_SEEDS, SMOKE, SMOKE_SEEDS
+from internalize.figures.trend_tests import WithField
+from internalize.kinds.chain.config import ChainConfig
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Drawing
+
+Shape = tuple[int, int, int]
+"""(depth, embedding dimension, MLP width)."""
+PAPER_SHAPES: Mapping[str, Sequence[Shape]] = {
+    "20M": [(4, 512, 4096), (10, 512, 1024), (25, 344, 512)],
+    "12M": [(4, 512, 2048), (10, 448, 512), (25, 296, 256)],
+    "5M": [(4, 376, 1024), (10, 332, 128), (25, 216, 64)],
+}
+"""The paper swaps the labels 5M and 12M; these are by count."""
+LAPTOP_SHAPES: Mapping[str, Sequence[Shape]] = {
+    "50k": [(1, 64, 256), (2, 48, 160), (4, 32, 128)],
+}
+SMOKE_SHAPES: Mapping[str, Sequence[Shape]] = {"1k": [(1, 8, 32), (2, 8, 8)]}
+SCALES = {
+    shape: scale
+    for shapes in (PAPER_SHAPES, LAPTOP_SHAPES, SMOKE_SHAPES)
+    for scale, those in shapes.items()
+    for shape in those
+}
+
+
+def grid(
+    base: ChainConfig,
+    tasks: Sequence[str],
+    scales: Mapping[str, Sequence[Shape]],
+    head_size: int,
+    seeds: Sequence[int],
+) -> Grid:
+    """All shapes of all scales; an MLP four times as wide as the model is the config's default."""
+    shapes = [shape for those in scales.values() for shape in those]
+    return Grid(
+        base,
+        {"task": tasks},
+        {
+            "model.depth": [depth for depth, _, _ in shapes],
+            "model.width": [width for _, width, _ in shapes],
+            "model.heads": [width // head_size for _, width, _ in shapes],
+            "model.mlp": [None if mlp == 4 * width else mlp for _, width, mlp in shapes],
+        },
+        seeds,
+    )
+
+
+TIERS: Tiers = {
+    "smoke": [grid(SMOKE, ["C2"], SMOKE_SHAPES, 2, SMOKE_SEEDS)],
+    "laptop": [grid(replace(ADAPTIVE, horizon=6), ["C5"], LAPTOP_SHAPES, 2, range(10, 22))],
+    "paper": [grid(PAPER, ["C7", "C11", "C13"], PAPER_SHAPES, 4, PAPER_SEEDS)],
+}
+
+CLAIMS = [
+    Claim(
+        "deeper-is-worse",
+        "At equal parameters, increasing depth is less beneficial for internalization than increasing width.",
+        WithField(group("all shapes"), "model.depth", "internalized", "falls", ("task", "scale")),
+    ),
+    Claim(
+        "wide-above-deep",
+        "The shallow, wide shapes internalize more often than the deepest.",
+        MoreOften(group("shallowest", place="shallowest"), group("deepest", place="deepest"), "internalized"),
+    ),
+    Claim(
+        "deepest-not-suited",
+        "The deepest models do not appear well suited for internalization.",
+        RateBelow(group("deepest", place="deepest"), "internalized", 1 / 3),
+    ),
+]
+
+
+def columns(row: FigureRow, cases: Sequence[FigureRow]) -> dict[str, Any]:
+    """scale: of the parameters; size: the paper's width, the larger of d and MLP; place among the depths."""
+    found = chain_columns(row, cases)
+    depths = [case["model.depth"] for case in cases]
+    places = {max(depths): "deepest", min(depths): "shallowest"}
+    return {
+        **found,
+        "scale": SCALES.get((row["model.depth"], row["model.width"], found["mlp_width"])),
+        "size": max(row["model.width"], found["mlp_width"]),
+        "place": places.get(row["model.depth"], "between"),
+    }
+
+
+def draw(material: Material) -> Drawing:
+    """Success over width, a line a number of parameters, the depth written at each point; a panel a task."""
+    tasks = list(dict.fromkeys(row["task"] for row in material.rows))
+    size = 1.2 + 4.0 * len(tasks)
+    figure, axes = new_figure(1, len(tasks), width=size, height=4.0, squeeze=False, sharey=True)
+    for axis, task in zip(axes[0], tasks, strict=True):
+        here = group("", task=task).of(material.rows)
+        series = {}
+        for scale in dict.fromkeys(row["scale"] for row in here):
+            of_scale = group("", scale=scale).of(here)
+            points = []
+            for depth in sorted({row["model.depth"] for row in of_scale}, reverse=True):
+                rows = group("", model__depth=depth).of(of_scale)
+                points.append((rows[0]["size"], rate(rows, "internalized")))
+                axis.annotate(
+                    str(depth),
+                    (points[-1][0], points[-1][1].value),
+                    xytext=(6, 3),
+                    textcoords="offset points",
+                    fontsize=8,
+                )
+            series[f"{scale} parameters"] = points
+        rate_lines(axis, series)
+        sizes = sorted({row["size"] for row in here})
+        axis.set_xticks(sizes, [str(size) for size in sizes])
+        axis.margins(x=0.2)
+        axis.set(title=task, xlabel="width: the larger of d and MLP")
+        axis.legend(loc="upper left")
+    return figure
+
+
+FIGURE = Figure(
+    name="isoparameter",
+    paper="Figure 3, right; appendix E for C_11 and C_13",
+    shows="width against depth at equal numbers of parameters",
+    tiers=TIERS,
+    draw=draw,
+    caption=(
+        "Share of runs of the left curriculum that answer at once with more than 95 % final-state accuracy. "
+        "Along a line the number of parameters is about the same: to the right the model is wider and "
+        "shallower; the number at a point is the depth (Wilson intervals, 95 %)."
+    ),
+    claims=CLAIMS,
+    notes=["The paper swaps the labels 5M and 12M; here they are by count."],
+    columns=columns,
+)

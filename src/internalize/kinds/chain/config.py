@@ -1,0 +1,192 @@
+"""What a chain experiment computes: the identity of a run."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import torch
+
+from internalize.configs.codec import LEFT_OUT_UNLESS_SET
+from internalize.configs.named import Copies, Source
+from internalize.configs.typed import typed
+from internalize.curricula import ScheduleConfig, find_curriculum
+from internalize.errors import require
+from internalize.kinds.chain.starting_weights import find_weights, read_starting_weights
+from internalize.models.gpt2 import ModelConfig
+from internalize.models.own_network import OwnNetwork, find_network
+from internalize.models.step import Precision
+from internalize.sequences.rendering import Renderer
+from internalize.sequences.vocabulary import vocabulary_of
+from internalize.tasks.inputs import parse_inputs
+from internalize.tasks.names import find_task
+from internalize.tasks.split import Split, require_both_sides
+
+if TYPE_CHECKING:
+    from internalize.kinds.chain.experiment import ChainExperiment
+
+
+@dataclass(frozen=True)
+@typed("optimizer")
+class OptimizerConfig:
+    """AdamW at a constant learning rate."""
+
+    lr: float = 3e-4
+    """Learning rate."""
+    betas: tuple[float, float] = (0.9, 0.95)
+    """Decay of the running mean and of the running square of the gradient."""
+    weight_decay: float = 0.01
+    """Decoupled weight decay, on every parameter."""
+    reset: bool = True
+    """Forget the optimizer's state at every stage end, as the paper does; no-reset keeps it."""
+
+    def __post_init__(self) -> None:
+        require(0 < self.lr < math.inf, "optimizer.lr", f"must be more than 0 and finite, got {self.lr}")
+        good = all(0 <= beta < 1 for beta in self.betas)
+        require(good, "optimizer.betas", f"must lie in [0, 1), got {self.betas}")
+        good = 0 <= self.weight_decay < math.inf
+        require(good, "optimizer.weight-decay", f"must be 0 or more and finite, got {self.weight_decay}")
+
+
+@dataclass(frozen=True)
+@typed("evaluation")
+class EvaluationConfig:
+    """When and on how much the model is measured."""
+
+    every: int | None = None
+    """Iterations between two measurements, besides those at stage ends; about 20 in all if not given."""
+    samples: int = 1_000
+    """Sequences of a measurement on the way, in distribution and out of it each."""
+    final_samples: int = 10_000
+    """Sequences of the last measurement, in distribution and out of it each."""
+
+    def __post_init__(self) -> None:
+        require(
+            self.every is None or self.every >= 1, "evaluation.every", f"must be at least 1, got {self.every}"
+        )
+        require(self.samples >= 1, "evaluation.samples", f"must be at least 1, got {self.samples}")
+        require(
+            self.final_samples >= 1,
+            "evaluation.final-samples",
+            f"must be at least 1, got {self.final_samples}",
+        )
+
+
+@dataclass(frozen=True)
+@typed()
+class ChainConfig:
+    """A transformer learns to run a semiautomaton, with the chain of states shown, hidden or taken away."""
+
+    kind: ClassVar[str] = "chain"
+    headline: ClassVar[dict[str, str]] = {"loss": "loss", "id_accuracy": "ID", "ood_accuracy": "OOD"}
+
+    task: str = "C2"
+    """The semiautomaton: C7, S3, A5, D4, Q8, flipflop2, a product C2xC3, a .json or .yaml file, module:name."""
+    horizon: int = 25
+    """T: how many symbols are read."""
+    method: str = "left"
+    """cot, e2e, left, right, inductive, even, geometric, mixture, mixture:right, or your own module:Class."""
+    iterations: int = 50_000
+    """Training steps in all (the paper: 50 thousand; S_3 200 thousand)."""
+    seed: int = 0
+    """Everything random in the run is a function of this number."""
+    model: ModelConfig = field(default_factory=ModelConfig)
+    schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
+    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
+    evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
+    batch: int = 128
+    """Fresh sequences a step."""
+    inputs: str = "uniform"
+    """Training inputs: uniform, binomial:p, or weights:… (a number a symbol, commas between)."""
+    ood_inputs: str = "binomial:0.8"
+    """Inputs out of distribution, for measuring only."""
+    initial_state: int | None = None
+    """q_0; the task's own if not given."""
+    init_from: str | None = None
+    """Start from the weights of RUN, RUN@STAGE or a Hugging Face folder instead of random ones."""
+    log_every: int = 50
+    """Iterations averaged into one row of metrics."""
+    kernel: Literal["auto", "plain", "fast"] = "auto"
+    """How a training step is computed; auto takes the one that measurements found faster for this shape."""
+    precision: Precision = "fp32"
+    """bf16: matrix products in bfloat16; weights, optimizer, layer norm and softmax stay in fp32."""
+    held_out: float | None = field(default=None, metadata=LEFT_OUT_UNLESS_SET)
+    """Share of all inputs that training never sees; accuracies are then measured on these alone, and those of
+    the others stand beside them. Nothing is held out if not given."""
+    scored: Literal["states"] | None = field(default=None, metadata=LEFT_OUT_UNLESS_SET)
+    """states: take the loss on the states alone; on the states and EOS if not given. Without EOS in the loss
+    the model cannot end its answer, and is made to write as many states as its format shows."""
+
+    def __post_init__(self) -> None:
+        require(self.horizon >= 1, "horizon", f"must be at least 1, got {self.horizon}")
+        require(self.iterations >= 1, "iterations", f"must be at least 1, got {self.iterations}")
+        require(self.batch >= 1, "batch", f"must be at least 1, got {self.batch}")
+        require(self.log_every >= 1, "log-every", f"must be at least 1, got {self.log_every}")
+        shares = self.held_out is None or 0 < self.held_out < 1
+        require(shares, "held-out", f"must lie between 0 and 1, got {self.held_out}")
+        require(0 <= self.seed < 2**63, "seed", f"must lie in 0 … 2^63-1, got {self.seed}")
+
+    def check(self, copies: Copies) -> list[Source]:
+        """Find every name in the config; refuse what does not fit together. Returns the user's files."""
+        task, task_source = find_task(self.task, "task", copies)
+        curriculum, curriculum_source = find_curriculum(self.method, self.horizon, copies)
+        inputs = parse_inputs(self.inputs, task.symbols, "inputs")
+        ood_inputs = parse_inputs(self.ood_inputs, task.symbols, "ood-inputs")
+        if self.held_out is not None:
+            require_both_sides(Split(self.held_out, self.seed), self.horizon, inputs, ood_inputs)
+        good = self.initial_state is None or 0 <= self.initial_state < task.states
+        require(good, "initial-state", f"must be a state in 0…{task.states - 1}, got {self.initial_state}")
+        require(
+            self.iterations >= curriculum.stages,
+            "iterations",
+            f"must be at least the {curriculum.stages} stages of {self.method}, got {self.iterations}",
+        )
+        if self.model.dropout is not None:
+            require(
+                self.kernel != "fast",
+                "kernel",
+                "cannot be fast with model.dropout: the fast path drops nothing",
+            )
+        if self.scored is not None:
+            hinted = curriculum.length_hint
+            require(
+                not hinted, "scored", f"must be left out with {self.method}: its answers are told their length"
+            )
+        if self.model.network is not None:
+            why = "with model.network: only the built-in GPT-2 has"
+            require(self.kernel != "fast", "kernel", f"cannot be fast {why} a fast path")
+            require(self.precision == "fp32", "precision", f"must be fp32 {why} bfloat16 products")
+        language = Renderer(vocabulary_of(task, self.horizon, curriculum.length_hint), self.horizon, 0)
+        make_model, network_source = find_network(self.model, copies)
+        with torch.device("meta"):  # of GPT-2 only the shapes are needed
+            model = make_model(language.vocabulary.size, language.context)
+        weights = None if self.init_from is None else find_weights(self.init_from, copies)
+        if weights is not None:
+            read_starting_weights(model, weights)
+        if isinstance(model, OwnNetwork):
+            model.check()
+        sources = (task_source, curriculum_source, network_source, weights)
+        return [source for source in sources if source is not None]
+
+    @property
+    def samples_per_step(self) -> int:
+        return self.batch
+
+    @property
+    def evaluation_interval(self) -> int:
+        """Iterations between two measurements."""
+        return self.evaluation.every or max(100, self.iterations // 20)
+
+    def label(self) -> str:
+        """The readable part of the run's folder name."""
+        task, method = (
+            Path(name).stem if "/" in name or "." in name else name for name in (self.task, self.method)
+        )
+        return f"{task}-T{self.horizon}-{method}-s{self.seed}"
+
+    def build(self, device: torch.device, copies: Copies) -> ChainExperiment:
+        from internalize.kinds.chain.experiment import ChainExperiment
+
+        return ChainExperiment(self, device, copies)

@@ -1,0 +1,207 @@
+"""`internalize hints` and `internalize hints draw`."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from statistics import median
+from typing import Annotated, Any
+
+import tyro
+from rich.console import Console
+
+from internalize.configs.folders import make_folder, require_writable
+from internalize.display.learning_curves import draw_hint_accuracy
+from internalize.display.plots import save
+from internalize.display.terminal import duration, errors_console, percent, results_table
+from internalize.kinds.hints.comparing import METHODS, curve_rows, curves, end_rows, in_order, method_rows
+from internalize.kinds.hints.config import HintsConfig
+from internalize.runs.folder import Run
+from internalize.runs.provenance import provenance
+from internalize.runs.table import Table
+from internalize.runtime.capacity import require_capacity
+from internalize.runtime.commands import observers_for
+from internalize.runtime.execution import Execution, resolve_device
+from internalize.runtime.fleet.seeds import (
+    SideBySide,
+    exit_code,
+    finished,
+    result_of,
+    train_side_by_side,
+)
+from internalize.runtime.streams import Streams
+from internalize.runtime.training import run_folder, threads, train
+
+TIMED_STEPS = 9
+"""Steps that are timed to say how long a run will take."""
+
+
+@dataclass(frozen=True)
+class HintsArguments:
+    """Train a ReLU network on a Boolean function, with its circuit's gates as hints that are taken away."""
+
+    # no default of its own: a config that is made already has its preset filled in
+    config: Annotated[HintsConfig, tyro.conf.arg(name="")]
+    execution: Annotated[Execution, tyro.conf.arg(name="")] = field(default_factory=Execution)
+    many: Annotated[SideBySide, tyro.conf.arg(name="")] = field(default_factory=SideBySide)
+    compare: bool = False
+    """Train direct, curriculum and mixture, and draw them side by side."""
+    drawings: Path | None = None
+    """Folder for the figure and the tables of --compare; `hints` in the folder of the runs if not given."""
+
+
+@dataclass(frozen=True)
+class HintsDrawArguments:
+    """Draw accuracy against training samples from finished runs that differ in method and seed alone."""
+
+    runs: Annotated[tuple[Path, ...], tyro.conf.Positional]
+    """Folders of runs, or the beginnings of their hashes."""
+    out: Path = Path("hints")
+    """Folder for the figure and the tables."""
+    json: bool = False
+    """Print one JSON object with the results, last."""
+
+
+def hints_command(arguments: HintsArguments) -> int | None:
+    config, execution = arguments.config, arguments.execution
+    require_writable(execution.out)
+    config.check({})
+    if not execution.quiet:
+        _announce(config, execution)
+    if arguments.many.seeds is None and not arguments.compare:
+        _report(train(config, execution, observers_for(config, execution)), execution)
+        return None
+    methods = METHODS if arguments.compare else (config.method,)
+    configs = [replace(one, method=method) for one in arguments.many.configs(config) for method in methods]
+    outcomes = train_side_by_side(configs, execution, arguments.many.workers, f"{len(configs)} runs with hints")
+    runs = finished(outcomes)
+    if runs:
+        folder = (arguments.drawings or execution.out / "hints") if arguments.compare else None
+        present(in_order(runs), folder, execution.json, execution.quiet)
+    return exit_code(outcomes)
+
+
+def _announce(config: HintsConfig, execution: Execution) -> None:
+    """Say beforehand how long a run will take, by a few steps of it, unless it is there already."""
+    if run_folder(config, execution.out).exists() and not execution.fresh:
+        return
+    device = resolve_device(execution.device)
+    require_capacity(config, device, {})
+    with threads(execution.threads):
+        experiment, streams = config.build(device, {}), Streams(config.seed)
+        state = experiment.init(streams)
+        seconds = []
+        for step in range(TIMED_STEPS):
+            examples = experiment.data(step, streams)
+            start = time.perf_counter()
+            state.sgd(*examples)
+            seconds.append(time.perf_counter() - start)
+    guess = duration(median(seconds) * config.all_steps)
+    parameters = f"{config.label()}: {experiment.shape.parameters:,} parameters"
+    errors_console().print(f"{parameters}, {config.all_steps:,} steps; about {guess}", soft_wrap=True)
+
+
+def _report(run: Run, execution: Execution) -> None:
+    """One finished run: a table for people, or one JSON object."""
+    summary, seconds = run.summary(), run.status()["seconds"]
+    if execution.json:
+        print(json.dumps(result_of(run)))
+    if execution.json or execution.quiet:
+        return
+    rows = [
+        [meaning, percent(summary[f"{name}accuracy"]), " … ".join(map(percent, summary[f"{name}interval"]))]
+        for name, meaning in MEANINGS.items()
+    ]
+    console = Console(highlight=False)
+    console.print(results_table(_title([run]), ["answers that are right", "", "95 % interval"], rows))
+    failed = [name.replace("_", " ") for name, holds in summary["clauses"].items() if not holds]
+    verdict = "yes" if summary["internalized"] else "no" + (f" ({', '.join(failed)})" if failed else "")
+    gap = (
+        f"gap of the risks {summary['risk_gap']:+.4f}, {'all' if summary['risk_gap_exact'] else 'drawn'} inputs"
+    )
+    console.print(f"h(x) internalizes stage 1's g with hints: {verdict}; {gap}")
+    console.print(f"{summary['steps']:,} steps, {duration(seconds)}, {run.path}", soft_wrap=True)
+
+
+MEANINGS = {
+    "": "g, every hint replaced",
+    "subnetwork_": "h(x), as defined",
+    "folded_": "h(x), neutral hints folded in",
+    "hinted_": "g with all hints",
+    "noisy_": "g, every hint replaced, noisy labels",
+}
+"""Which accuracy is what."""
+
+
+def hints_draw_command(arguments: HintsDrawArguments) -> None:
+    runs = in_order([Run.open(path) for path in arguments.runs])
+    present(runs, arguments.out, arguments.json, quiet=False)
+
+
+def present(runs: Sequence[Run], folder: Path | None, as_json: bool, quiet: bool) -> None:
+    """The runs as a table or as JSON, and where a folder is given as a figure and files."""
+    ends = end_rows(runs)
+    methods = method_rows(ends)
+    if folder is not None:
+        write_comparison(runs, ends, methods, folder)
+    if as_json:
+        places = {"drawings": None if folder is None else str(folder)}
+        with_paths = [{"run": str(run.path), **row} for run, row in zip(runs, ends, strict=True)]
+        print(json.dumps({"runs": with_paths, "methods": methods, **places}))
+    elif not quiet:
+        console = Console(highlight=False)
+        console.print(
+            results_table(f"{_title(runs)}: accuracy without hints", COLUMNS, [_cells(row) for row in methods])
+        )
+        if folder is not None:
+            console.print(f"drawn in {folder}", soft_wrap=True)
+
+
+COLUMNS = ["method", "runs", "mean", "least", "most", "h(x)", "> 95 %", "time"]
+"""Accuracies without hints, over the seeds."""
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    return [
+        row["method"],
+        str(row["runs"]),
+        *(percent(row[f"accuracy_{name}"]) for name in ("mean", "least", "most")),
+        percent(row["subnetwork_accuracy_mean"]),
+        f"{row['succeeded']} of {row['runs']}",
+        duration(row["seconds_mean"]),
+    ]
+
+
+def _title(runs: Sequence[Run]) -> str:
+    config = runs[0].identity().config
+    name = (
+        f"parity of {config['k']} of {config['d']} bits" if config["circuit"] == "parity" else config["circuit"]
+    )
+    return f"{name}, width {config['width']}, {config['steps']:,} steps of {config['batch']}"
+
+
+def write_comparison(
+    runs: Sequence[Run], ends: list[dict[str, Any]], methods: list[dict[str, Any]], folder: Path
+) -> None:
+    """hints.png and .svg, curves.csv (a row a measurement), ends.csv (a row a run), hints.json (where from)."""
+    import torch
+
+    config = runs[0].identity().config
+    rows = curve_rows(runs)
+    make_folder(folder, "drawings")
+    save(draw_hint_accuracy(curves(rows), config["label_noise"], _title(runs)), folder / "hints")
+    (folder / "curves.csv").write_text(Table(rows).to_csv(), encoding="utf-8")
+    (folder / "ends.csv").write_text(Table(ends).to_csv(), encoding="utf-8")
+    shared = {name: value for name, value in config.items() if name not in ("method", "seed")}
+    record = {
+        "config": shared,
+        "methods": methods,
+        "runs": [run.path.name for run in runs],
+        "provenance": {name: value for name, value in runs[0].provenance().items() if name != "identity"},
+        "drawn": provenance(torch.device("cpu")),
+    }
+    text = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
+    (folder / "hints.json").write_text(text, encoding="utf-8")

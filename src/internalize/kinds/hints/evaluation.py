@@ -1,0 +1,128 @@
+"""What an experiment with hints measures: accuracies on the clean label, and the paper's definition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from internalize.kinds.hints.data import numbers
+from internalize.kinds.hints.predictor import HintsPredictor
+from internalize.measure.distributional import DistributionalInternalization, check_distributional
+from internalize.measure.internalization import Clause
+from internalize.models.mlp import MLP
+from internalize.statistics import SUCCESS, Rate
+from internalize.tasks.hints import HintedTask, answers, neutral_number
+from internalize.tasks.parity import all_inputs
+
+if TYPE_CHECKING:
+    from internalize.kinds.hints.experiment import HintsExperiment
+    from internalize.kinds.hints.state import HintsState
+    from internalize.runtime.experiment import Row
+    from internalize.runtime.streams import Streams
+
+EPSILON = 0.05
+"""ε of the distributional definition."""
+MOST_CHECKED = 16
+"""The largest d for which the definition is checked on all 2^d inputs."""
+
+
+def measuring(task: HintedTask) -> HintedTask:
+    """The target: uniform inputs, whatever was trained on."""
+    return replace(task, biased_share=0.0)
+
+
+def accuracies(
+    experiment: HintsExperiment, model: MLP, samples: int, generator: torch.Generator, final: bool
+) -> dict[str, Rate]:
+    """Each the share of fresh inputs on which an answer is the clean label; consumes the generator.
+
+    accuracy: g on the last stage's inputs, all hints replaced. subnetwork: h as defined. folded: h with the
+    neutral hints in its bias. At the end also hinted: g with all hints; noisy: as accuracy, on flipped labels.
+    """
+    form, task = experiment.config.form, measuring(experiment.task)
+    bits = task.sample(torch.tensor([task.hints]), samples, generator)
+    device = model.weights[0].device
+    hintless = HintsPredictor(model, task.circuit, form, hinted=False)
+    found = {
+        "": answers(model(numbers(bits, form).to(device)), form),
+        "subnetwork_": answers(hintless.outputs(bits.x), form),
+        "folded_": answers(replace(hintless, folded=neutral_number(form)).outputs(bits.x), form),
+    }
+    if final:
+        found["hinted_"] = answers(replace(hintless, hinted=True).outputs(bits.x), form)
+    rates = {name: _rate(found[name].cpu() == bits.label) for name in found}
+    return rates | ({"noisy_": _rate(found[""].cpu() == bits.noisy_label)} if final else {})
+
+
+def _rate(right: Tensor) -> Rate:
+    return Rate(int(right.sum()), right.numel())
+
+
+def evaluation_row(experiment: HintsExperiment, state: HintsState, streams: Streams) -> Row:
+    """Consumes streams("evaluate", step)."""
+    samples = experiment.config.evaluation.samples
+    rates = accuracies(experiment, state.model, samples, streams("evaluate", state.step), final=False)
+    return {f"{name}accuracy": rate.value for name, rate in rates.items()}
+
+
+def definition(
+    experiment: HintsExperiment, state: HintsState, streams: Streams
+) -> DistributionalInternalization:
+    """h of the final weights against the hinted g of stage 1, on the noise-free target (paper §5).
+
+    On all inputs for d ≤ 16, otherwise on a sample; consumes streams("definition") then. Both are one forward
+    pass, so that time is floating-point operations alone.
+    """
+    circuit, form = experiment.task.circuit, experiment.config.form
+    fast = HintsPredictor(state.model, circuit, form, hinted=False)
+    slow = HintsPredictor(state.first, circuit, form, hinted=True)
+    exact = circuit.inputs <= MOST_CHECKED
+
+    def inputs() -> Iterator[Tensor]:
+        if exact:
+            return all_inputs(circuit.inputs)
+        target, samples = measuring(experiment.task), experiment.config.evaluation.final_samples
+        return iter([target.sample(torch.tensor([0]), samples, streams("definition")).x])
+
+    def probability(x: Tensor) -> Tensor:
+        return torch.full((len(x),), 2.0**-circuit.inputs, dtype=torch.float64)
+
+    def truth(x: Tensor) -> Tensor:
+        return circuit.evaluate(x)[1].to(torch.int64)
+
+    found = check_distributional(fast, slow, inputs(), truth, EPSILON, probability if exact else None)
+    return replace(found, clauses=(*found.clauses[:-1], _faster_by_operations(found)))
+
+
+def _faster_by_operations(found: DistributionalInternalization) -> Clause:
+    """Every input costs the same, so the means tell."""
+    fast, slow = found.fast_cost.flops, found.slow_cost.flops
+    return Clause("faster", fast < slow, f"{fast:,.0f} against {slow:,.0f} FLOPs, one forward pass each")
+
+
+def summary_row(experiment: HintsExperiment, state: HintsState, streams: Streams) -> Row:
+    """The results of a run; consumes streams("final") and what the definition needs."""
+    config = experiment.config
+    rates = accuracies(experiment, state.model, config.evaluation.final_samples, streams("final"), final=True)
+    row: Row = {}
+    for name, rate in rates.items():
+        row[f"{name}accuracy"] = rate.value
+        row[f"{name}interval"] = [rate.interval.low, rate.interval.high]
+    found = definition(experiment, state, streams)
+    return {
+        **row,
+        "succeeded": rates[""].value > SUCCESS,
+        "internalized": found.holds and rates["subnetwork_"].value > SUCCESS,
+        "clauses": {clause.name: clause.holds for clause in found.clauses},
+        "risk_gap": found.gap,
+        "risk_gap_interval": [found.gap_interval.low, found.gap_interval.high],
+        "risk_gap_exact": found.exact,
+        "steps": state.step,
+        "samples": state.step * config.batch,
+        "stages": experiment.data.stages,
+        "parameters": state.model.shape.parameters,
+    }

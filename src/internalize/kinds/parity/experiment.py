@@ -1,0 +1,179 @@
+"""The parity kind: the paper's algorithm, phase by phase."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from internalize.kinds.parity.baseline import train_directly, worth_contrasting
+from internalize.kinds.parity.batch import PhaseBatch, phase_batch
+from internalize.kinds.parity.config import ParityConfig
+from internalize.kinds.parity.descent import Descent, descend
+from internalize.kinds.parity.predictor import LayerPredictor
+from internalize.kinds.parity.state import ParityState, new_state, restored_state
+from internalize.kinds.parity.verdict import judge
+from internalize.kinds.parity.watch import as_json, phase_report, update_extremes
+from internalize.models.linear_attention import initial_weights
+from internalize.runtime.experiment import Finish, Row, Stage
+from internalize.runtime.streams import Streams
+from internalize.tasks.parity import HiddenParity, random_parity
+
+WATCHED_STEPS = 1_000
+"""Steps of one call where every step is watched, and kept for that; and of one call where none is."""
+UNWATCHED_STEPS = 10_000
+
+
+class ParityExperiment:
+    """Built from its config; all that changes is in the state."""
+
+    def __init__(self, config: ParityConfig) -> None:
+        self.config = config
+        self.watches = config.watch and config.rounds
+        # the last batch made: a cache and nothing more
+        self._batch: tuple[Streams, int, PhaseBatch] | None = None
+
+    def parity(self, streams: Streams) -> HiddenParity:
+        """The hidden parity; consumes streams("support") unless the config names it."""
+        config = self.config
+        if config.support is not None:
+            return HiddenParity(config.d, config.support)
+        return random_parity(config.d, config.k, streams("support"))
+
+    def batch(self, phase: int, streams: Streams) -> PhaseBatch:
+        """The phase's examples; consumes streams("batch", phase)."""
+        if self._batch is None or self._batch[:2] != (streams, phase):
+            made = phase_batch(self.parity(streams), phase, self.config.examples, streams("batch", phase))
+            self._batch = (streams, phase, made)
+        return self._batch[2]
+
+    # The state -------------------------------------------------------------------------------------------
+
+    def init(self, streams: Streams) -> ParityState:
+        config = self.config
+        # the lemma on the chain's rows begins from z_{l-1}: with W = 0 there is nothing to watch but row d
+        watched_rows = 1 if config.zero_init else config.k
+        return new_state(initial_weights(config.d, config.k, config.zero_init), watched_rows)
+
+    def restore(self, tensors: Mapping[str, Tensor], scalars: Mapping[str, Any]) -> ParityState:
+        return restored_state(tensors, scalars)
+
+    # A step ----------------------------------------------------------------------------------------------
+
+    def advance(self, state: ParityState, streams: Streams) -> tuple[ParityState, Row | None]:
+        """Part of a phase: 1,000 steps if they are watched, 10,000 if not. At its end, round."""
+        config = self.config
+        if state.phase_ended:
+            state.begin_phase()
+        batch = self.batch(state.phase, streams)
+        trained = slice(config.d - 1, config.d - 1 + batch.rows), slice(0, len(batch.contents))
+        steps = min(config.most_steps - state.step, WATCHED_STEPS if self.watches else UNWATCHED_STEPS)
+        threshold = 0.0 if config.rounds else config.threshold
+        descent = descend(batch, state.W[trained].numpy(), steps, config.eta, threshold, self.watches)
+        if self.watches:
+            start = state.W_start[trained]
+            before = state.step
+            update_extremes(
+                state.extremes, batch, descent, start, self.parity(streams), state.phase, before, config.eta
+            )
+        state.W[trained] = torch.from_numpy(descent.weights)
+        self._count(state, descent)
+        row: Row = {"event": "train", "phase": state.phase, "step": state.total_steps, "loss": state.loss}
+        return state, row
+
+    def _count(self, state: ParityState, descent: Descent) -> None:
+        """Take note of what the steps did; at the phase's end, round and keep W^(1)."""
+        config = self.config
+        state.step += descent.steps
+        state.loss = descent.loss
+        state.cell_changes += descent.cell_changes
+        state.phase_ended = descent.below or state.step >= config.most_steps or not np.isfinite(descent.loss)
+        if not state.phase_ended:
+            return
+        state.stalled = not config.rounds and not descent.below
+        state.steps_of_phases.append(state.step)
+        if config.rounds:
+            state.W = torch.round(state.W)
+        if state.phase == 1:
+            state.W_chain = state.W.clone()
+
+    # For the loop ----------------------------------------------------------------------------------------
+
+    def stage(self, state: ParityState) -> Stage:
+        label = "the whole chain" if state.phase == 1 else f"z_{state.phase} at once"
+        return Stage(
+            index=state.phase,
+            total=self.config.k,
+            label=label,
+            just_ended=state.phase_ended,
+            step=state.total_steps,
+            steps=self.config.k * self.config.most_steps,
+            unit="steps",
+        )
+
+    def done(self, state: ParityState) -> bool:
+        return state.phase_ended and (state.phase == self.config.k or state.stalled)
+
+    def evaluation_due(self, state: ParityState) -> bool:
+        return state.phase_ended
+
+    def evaluate(self, state: ParityState, streams: Streams) -> Row:
+        """The phase that has ended: its steps, what row d attends to, and the watch."""
+        parity = self.parity(streams)
+        row_d = state.W[parity.d - 1, : parity.d]
+        row: Row = {
+            "event": "evaluation",
+            "phase": state.phase,
+            "step": state.total_steps,
+            "phase_steps": state.step,
+            "loss": state.loss,
+            "cell_changes": state.cell_changes,
+            "prefix_recovered": bool(torch.equal((row_d.abs() > 0.5).double(), parity.indicator(state.phase))),
+        }
+        if self.watches:
+            batch = self.batch(state.phase, streams)
+            report = phase_report(
+                self.config, parity, state.phase, batch, state.extremes, state.cell_changes, row_d
+            )
+            row["watch"] = as_json(report)
+        return row
+
+    def snapshot(self, state: ParityState) -> dict[str, Tensor]:
+        return {"W": state.W}
+
+    def finish(self, state: ParityState, streams: Streams) -> Finish:
+        """Consumes streams("verdict") where inputs are sampled, and what the contrast needs."""
+        config, parity = self.config, self.parity(streams)
+        verdict = judge(parity, state.W, state.W_chain, streams("verdict"))
+        summary: Row = {
+            "support": list(parity.support),
+            "support_recovered": verdict.support_recovered,
+            "exact": verdict.exact,
+            "inputs_checked": verdict.inputs_checked,
+            "exhaustive": verdict.exhaustive,
+            "proved_by_weights": verdict.direct_by_weights,
+            "largest_deviation": verdict.direct_deviation,
+            "error_bound": verdict.error_bound,
+            "chain_exact": verdict.chain_exact,
+            "internalized": verdict.internalized,
+            "clauses": {clause.name: clause.holds for clause in verdict.internalization.clauses},
+            "phases": len(state.steps_of_phases),
+            "stalled": state.stalled,
+            "steps": state.total_steps,
+            "batch": config.examples,
+            "step_size": config.eta,
+        }
+        if config.contrast and worth_contrasting(config):
+            direct = train_directly(config, parity, state.total_steps // config.k, streams)
+            summary["direct_training_accuracy"] = direct.accuracy
+            summary["direct_training_exact"] = direct.exact
+            summary["direct_training_step_size"] = direct.step_size
+        return Finish(summary, {"W": state.W, "W_chain": state.W_chain})
+
+    def predictor(self, state: ParityState, budget: int | None) -> LayerPredictor:
+        """budget: bits it writes. None or 1 is the direct answer; k with W^(1) is the full chain."""
+        chain = budget is not None and budget > 1
+        return LayerPredictor(state.W_chain if chain else state.W, self.config.d, budget or 1)

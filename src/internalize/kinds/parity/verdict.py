@@ -1,0 +1,136 @@
+"""What the trained layer really computes: on every input where they can be enumerated, and by its weights.
+
+Two independent ways. *By inputs*: all 2^d for d ≤ 24, otherwise a stated sample. *By the weights*, for any d:
+write a row as integers of the right parities plus a rest ε. Over x ∈ {0,1}^d the rest moves the sum by at most
+the sum of its positive or of its negative entries; if both are below ½ every bit read off is right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from internalize.kinds.parity.predictor import LayerPredictor
+from internalize.measure.internalization import Internalization, check_internalization
+from internalize.statistics import clopper_pearson
+from internalize.tasks.parity import BLOCK_BITS, MOST_ENUMERATED, HiddenParity, all_inputs, uniform_inputs
+
+SAMPLE = 2**20
+"""Inputs drawn where there are too many to look at all."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The layer W^(k) asked directly, and W^(1) asked for the chain."""
+
+    inputs_checked: int
+    exhaustive: bool
+    direct_wrong: int
+    """Inputs on which the direct answer of W^(k) is not the parity."""
+    direct_deviation: float
+    """max |f_W(x)_d - y|: 0 if the output is the very bit, below ½ if the bit is read off it rightly."""
+    chain_wrong: int
+    """Inputs on which some token of the chain that W^(1) writes is not the prefix parity."""
+    direct_by_weights: bool
+    chain_by_weights: bool
+    support_found: tuple[int, ...]
+    """The coordinates of row d with |W| > ½, numbered from 1."""
+    support_recovered: bool
+    """Whether these are the hidden ones; signs are left aside."""
+    internalization: Internalization
+
+    @property
+    def exact(self) -> bool:
+        """Right on every input: all were looked at, or the weights prove it."""
+        return self.direct_wrong == 0 and (self.exhaustive or self.direct_by_weights)
+
+    @property
+    def chain_exact(self) -> bool:
+        return self.chain_wrong == 0 and (self.exhaustive or self.chain_by_weights)
+
+    @property
+    def internalized(self) -> bool:
+        """The strict definition on every input. That both answers agree on a sample would not be enough."""
+        proved = self.exhaustive or (self.direct_by_weights and self.chain_by_weights)
+        return self.internalization.holds and proved
+
+    @property
+    def error_bound(self) -> float:
+        """The direct answer's share of wrong inputs, or for a sample an upper bound of it (95 %)."""
+        if self.exhaustive:
+            return self.direct_wrong / self.inputs_checked
+        return clopper_pearson(self.direct_wrong, self.inputs_checked, 0.9).high
+
+
+def judge(parity: HiddenParity, W: Tensor, W_chain: Tensor, generator: torch.Generator) -> Verdict:
+    """W: W^(k), asked directly; W_chain: W^(1), asked for the chain. Consumes the generator if d > 24."""
+    direct, chain = LayerPredictor(W, parity.d, 1), LayerPredictor(W_chain, parity.d, parity.k)
+    exhaustive = parity.d <= MOST_ENUMERATED
+    seed = generator.get_state()
+    checked, direct_wrong, chain_wrong, deviation = 0, 0, 0, 0.0
+    for x in _inputs(parity, generator):
+        truth = parity.chain(x)
+        outputs, bits = direct.outputs(x)
+        checked += len(x)
+        direct_wrong += int((bits[:, 0] != truth[:, -1]).sum())
+        deviation = max(deviation, float((outputs[:, 0] - truth[:, -1]).abs().max()))
+        chain_wrong += int((chain.outputs(x)[1] != truth).any(1).sum())
+    generator.set_state(seed)  # the definition is checked on the same inputs
+    found = support_of(W, parity.d)
+    return Verdict(
+        inputs_checked=checked,
+        exhaustive=exhaustive,
+        direct_wrong=direct_wrong,
+        direct_deviation=deviation,
+        chain_wrong=chain_wrong,
+        direct_by_weights=direct_by_weights(parity, W),
+        chain_by_weights=chain_by_weights(parity, W_chain),
+        support_found=found,
+        support_recovered=sorted(found) == sorted(parity.support),
+        internalization=check_internalization(direct, chain, _inputs(parity, generator), exhaustive),
+    )
+
+
+def _inputs(parity: HiddenParity, generator: torch.Generator) -> Iterator[Tensor]:
+    if parity.d <= MOST_ENUMERATED:
+        yield from all_inputs(parity.d)
+        return
+    block = 2**BLOCK_BITS
+    for _ in range(SAMPLE // block):
+        yield uniform_inputs(block, parity.d, generator)
+
+
+def support_of(W: Tensor, d: int) -> tuple[int, ...]:
+    """The coordinates that row d attends to, by |W| > ½, numbered from 1."""
+    return tuple(int(j) + 1 for j in torch.nonzero(W[d - 1, :d].abs() > 0.5).flatten())
+
+
+def direct_by_weights(parity: HiddenParity, W: Tensor) -> bool:
+    """Whether row d's weights prove the direct answer right on all 2^d inputs."""
+    return _proves(W[parity.d - 1, : parity.d], parity.indicator(parity.k))
+
+
+def chain_by_weights(parity: HiddenParity, W: Tensor) -> bool:
+    """Whether rows d … d+k-1 prove every token of the chain right on all inputs, one after the other.
+
+    Once the tokens before it are right they are parities of x themselves, so row d+l-1 computes the parity of
+    all coordinates that its odd weights bring in, directly or through a token, and that has to be the prefix.
+    """
+    d, prefixes = parity.d, torch.stack([parity.indicator(t) for t in range(1, parity.k + 1)])
+    for before, wanted in enumerate(prefixes):
+        row = W[d - 1 + before, : d + before]
+        odd = torch.remainder(torch.round(row), 2)
+        through = torch.remainder(odd[:d] + odd[d:] @ prefixes[:before], 2)
+        if not torch.equal(through, wanted) or not _proves(row, odd):
+            return False
+    return True
+
+
+def _proves(row: Tensor, odd: Tensor) -> bool:
+    """Whether the row answers the parity of the coordinates where `odd` is 1, for all bits it may read."""
+    nearest = odd + 2 * torch.round((row - odd) / 2)
+    rest = row - nearest
+    return float(rest.clamp(min=0).sum()) < 0.5 and float(rest.clamp(max=0).sum()) > -0.5

@@ -1,0 +1,123 @@
+"""`internalize selfplay`: search folded into a policy, in a table or as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+import tyro
+from rich.console import Console
+
+from internalize.configs.folders import require_writable
+from internalize.display.curves import text_plot
+from internalize.display.terminal import duration, percent, results_table
+from internalize.kinds.selfplay.config import SelfPlayConfig
+from internalize.runs.folder import Run
+from internalize.runtime.commands import observers_for
+from internalize.runtime.execution import Execution
+from internalize.runtime.fleet.seeds import (
+    Columns,
+    SideBySide,
+    report_side_by_side,
+    result_of,
+)
+from internalize.runtime.training import threads, train
+
+
+@dataclass(frozen=True)
+class SelfPlayArguments:
+    """A network plays itself with tree search and learns to move at once as the search does."""
+
+    config: Annotated[SelfPlayConfig, tyro.conf.arg(name="")] = field(default_factory=SelfPlayConfig)
+    execution: Annotated[Execution, tyro.conf.arg(name="")] = field(default_factory=Execution)
+    many: Annotated[SideBySide, tyro.conf.arg(name="")] = field(default_factory=SideBySide)
+
+
+def selfplay_command(arguments: SelfPlayArguments) -> int | None:
+    config, execution = arguments.config, arguments.execution
+    require_writable(execution.out)
+    config.check({})
+    if arguments.many.seeds is not None:
+        outcomes = arguments.many.train(config, execution)
+        return report_side_by_side(outcomes, execution, COLUMNS, ("internalized",), _result)
+    run = train(config, execution, observers_for(config, execution))
+    if execution.json:
+        print(json.dumps(_result(run)))
+    elif not execution.quiet:
+        _print(run, config)
+    return None
+
+
+def _result(run: Run) -> dict[str, Any]:
+    """The run's results, and what a move takes on this machine now."""
+    from internalize.kinds.selfplay.speed import seconds_per_move
+
+    with threads(1):
+        taken = seconds_per_move(run)
+    return {**result_of(run), "seconds_per_move": taken}
+
+
+def _print(run: Run, config: SelfPlayConfig) -> None:
+    console = Console(highlight=False)
+    rounds = list(run.metrics("evaluation"))
+    curves = {
+        "raw network": [(row["round"], 100 * row["raw_accuracy"]) for row in rounds],
+        "with search": [(row["round"], 100 * row["search_accuracy"]) for row in rounds],
+    }
+    console.print("optimal moves after each round, %", style="bold")
+    console.print(text_plot(curves), soft_wrap=True)
+    result = _result(run)
+    console.print(results_table(config.label(), ["", "raw network", "with search"], _rows(result)))
+    for line in _remarks(result):
+        console.print(line, soft_wrap=True)
+    console.print(f"{duration(result['seconds'])}, {run.path}", soft_wrap=True)
+
+
+def _rows(result: Mapping[str, Any]) -> list[list[str]]:
+    """What can be said of both players."""
+    passes, seconds = result["forward_passes_per_move"], result["seconds_per_move"]
+    score = result["match_score"]
+    return [
+        ["optimal moves", percent(result["raw_optimal_rate"]), percent(result["search_optimal_rate"])],
+        ["score of their match", percent(score), percent(1 - score)],
+        ["forward passes a move", f"{passes['raw']:.0f}", f"{passes['search']:.1f}"],
+        ["milliseconds a move", *(f"{1000 * seconds[name]:.2f}" for name in ("raw", "search"))],
+    ]
+
+
+def _remarks(result: Mapping[str, Any]) -> list[str]:
+    """What holds of the raw network, in sentences."""
+    where = "all" if result["exhaustive"] else "a sample of"
+    lines = [
+        f"measured on {where} {result['positions']:,} positions with optimal and worse moves "
+        f"(chance {percent(result['chance_rate'])}, the same move in {percent(result['agreement'])})"
+    ]
+    if result["positions_unsolved"]:
+        unsolved, asked = result["positions_unsolved"], result["positions_asked"]
+        lines.append(f"{unsolved:,} of {asked:,} drawn positions were too deep for the exact solver")
+    if result["raw_loses"] is not None:
+        lost, all_lines = result["raw_loses"], result["raw_lines"]
+        lines.append(f"against every line of replies, on either side: loses {lost:,} of {all_lines:,}")
+    if result["definition"] is not None:
+        verdict, risk = result["definition"], result["gap"]
+        failed = [name.replace("_", " ") for name, holds in verdict["clauses"].items() if not holds]
+        holds = "yes" if result["internalized"] else f"no: {', '.join(failed)}"
+        epsilon = verdict["epsilon"]
+        lines.append(f"distributionally internalized (ε = {epsilon:g}): {holds}; gap of the risks {risk:+.4f}")
+    return lines
+
+
+def _lost(result: Mapping[str, Any]) -> str:
+    return "–" if result["raw_loses"] is None else f"{result['raw_loses']:,}"
+
+
+COLUMNS: Columns = {
+    "raw": lambda result: percent(result["raw_optimal_rate"]),
+    "search": lambda result: percent(result["search_optimal_rate"]),
+    "match": lambda result: percent(result["match_score"]),
+    "lines lost": _lost,
+    "internalized": lambda result: "yes" if result["internalized"] else "no",
+}
+"""What is said of each of several seeds: both players' optimal moves and their match."""

@@ -1,0 +1,60 @@
+"""The two players that are compared: the raw network, and the network with search. Both are predictors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from internalize.kinds.selfplay.evaluations import Evaluations
+from internalize.kinds.selfplay.search import Rule, search
+from internalize.measure.predictor import Prediction
+from internalize.models.digest import digest_of
+from internalize.models.policy_value import PolicyValue
+
+
+@dataclass(frozen=True)
+class Player:
+    """Answers positions (by their numbers) with an action. No rule, or one of 0 simulations: at once."""
+
+    said: Evaluations
+    rule: Rule | None = None
+
+    @property
+    def searches(self) -> bool:
+        return self.rule is not None and self.rule.simulations > 0
+
+    @property
+    def model_class(self) -> str:
+        return class_of(self.said.network)
+
+    @cached_property
+    def weights_digest(self) -> str:
+        return digest_of(self.said.network.named_parameters())
+
+    def choose(self, numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """(batch,) actions, and the evaluations by the network that each took."""
+        if not self.searches:
+            return self.said.best_actions(numbers), np.ones(len(numbers), np.int64)
+        assert self.rule is not None
+        found = search(self.said, numbers, self.rule)
+        return found.best_actions(), found.passes
+
+    def answer(self, inputs: Tensor) -> Prediction:
+        """(batch,) numbers of positions.
+
+        Cost: of P_SP the search at x alone, and before it the call that the paper's algorithm makes first
+        (π ← h(x)). What the program spends on the rest of the game comes on top.
+        """
+        actions, passes = self.choose(inputs.numpy())
+        calls = torch.from_numpy(passes) + int(self.searches)
+        return Prediction(torch.from_numpy(actions), calls, calls.double() * self.said.network.flops)
+
+
+def class_of(network: PolicyValue) -> str:
+    shape = " ".join(f"{name}{tuple(parameter.shape)}" for name, parameter in network.named_parameters())
+    return f"a ReLU network with a policy and a value: {shape}"

@@ -1,0 +1,204 @@
+"""Hands many runs to whatever carries them out, until each has ended: retries, waiting for others, stopping."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from internalize.errors import BadInput
+from internalize.runs.folder import Run
+from internalize.runs.lock import is_owned, own
+from internalize.runtime.kinds import ExperimentConfig
+
+Event = Mapping[str, Any]
+"""begin, stepped, row; then one of `ENDS`, or busy: somebody else trains it. What went wrong is in `error`."""
+ENDS = ("done", "failed", "lost", "interrupted")
+"""lost: the process or the node that trained the run is gone, which says nothing against the run."""
+LOOK_EVERY = 1.0
+"""Seconds between two looks at the runs that somebody else is training."""
+
+
+@dataclass
+class Outcome:
+    """How one run of many ended."""
+
+    config: ExperimentConfig
+    state: str = "waiting"
+    """waiting, running, elsewhere, done, failed or interrupted: asked to stop, or lost too often."""
+    run: Run | None = None
+    error: str = ""
+    exit_code: int = 0
+    attempts: int = 0
+    """How often it was begun here."""
+
+
+class FleetObserver(Protocol):
+    """Whoever watches many runs."""
+
+    def begin(self, names: Sequence[str]) -> None: ...
+
+    def event(self, index: int, event: Event) -> None:
+        """An event of the run with this index; also `retry` and `busy`."""
+
+    def end(self) -> None: ...
+
+
+class Backend(Protocol):
+    """Whatever carries runs out: processes here, or a cluster."""
+
+    def free(self) -> int:
+        """How many more runs it takes now."""
+
+    def submit(self, index: int, config: ExperimentConfig, again: bool) -> None:
+        """Begin or continue the run. again: also if its folder says that it has failed."""
+
+    def events(self, timeout: float) -> Sequence[tuple[int, Event]]:
+        """What the runs said since the last call; waits so many seconds for a first word."""
+
+    def stop(self) -> None:
+        """Every run in hand writes a checkpoint and ends."""
+
+    def close(self) -> None: ...
+
+
+class Driver:
+    """The waiting, the running and those that somebody else is training."""
+
+    def __init__(
+        self,
+        outcomes: list[Outcome],
+        backend: Backend,
+        observer: FleetObserver | None,
+        retries: int,
+        folders: Sequence[Path] | None,
+        forgiving: bool,
+    ) -> None:
+        self.outcomes, self.backend, self.observer = outcomes, backend, observer
+        self.retries, self.folders, self.forgiving = retries, folders, forgiving
+        self.waiting = deque(i for i, outcome in enumerate(outcomes) if outcome.state == "waiting")
+        self.elsewhere: dict[int, float] = {}
+        """Run → when to look at it next."""
+        self.failures: Counter[int] = Counter()
+        self.running = 0
+        self.stopped: int | None = None
+
+    def run(self, stop: Callable[[], int | None]) -> None:
+        """Until all have ended, or, when asked to stop, until those that run here have."""
+        while self.waiting or self.running or self.elsewhere:
+            if self.stopped is None and (number := stop()) is not None:
+                self.stopped = number
+                self.waiting.clear()
+                self.elsewhere.clear()
+                self.backend.stop()
+            while self.waiting and self.backend.free() > 0:
+                self._submit(self.waiting.popleft())
+            for index, event in self.backend.events(0.2):
+                self._hear(index, event)
+            self._look_elsewhere()
+        if self.stopped is not None:
+            for outcome in self.outcomes:
+                if outcome.state not in ("done", "failed"):  # also those that were never begun
+                    outcome.exit_code = 128 + self.stopped
+
+    def _submit(self, index: int) -> None:
+        outcome = self.outcomes[index]
+        outcome.state = "running"
+        outcome.attempts += 1
+        self.running += 1
+        self.backend.submit(index, outcome.config, again=self.forgiving or self.failures[index] > 0)
+
+    def _hear(self, index: int, event: Event) -> None:
+        outcome = self.outcomes[index]
+        if "run" in event:
+            outcome.run = Run(Path(event["run"]))
+        if event["event"] == "busy":
+            event = self._leave_to_other(index, event)
+        elif event["event"] in ENDS:
+            self.running -= 1
+            event = self._settle(index, event)
+        self._tell(index, event)
+
+    def _tell(self, index: int, event: Event) -> None:
+        if self.observer is not None:
+            self.observer.event(index, event)
+
+    def _settle(self, index: int, event: Event) -> Event:
+        """Note how a run ended, or let it wait for another try."""
+        outcome = self.outcomes[index]
+        if event["event"] in ("failed", "lost") and event.get("exit_code") != 2:
+            if self.stopped is not None:
+                event = {**event, "event": "interrupted"}
+            elif self.failures[index] < self.retries:
+                self.failures[index] += 1
+                outcome.state = "waiting"
+                self.waiting.append(index)
+                return {**event, "event": "retry"}
+            elif event["event"] == "lost":
+                event = {**event, "event": "interrupted"}
+            elif self.folders is not None:
+                give_up(self.folders[index], event["error"])
+        outcome.state, outcome.error = event["event"], event.get("error", "")
+        outcome.exit_code = event.get("exit_code", 0)
+        return event
+
+    # Runs that somebody else is training -----------------------------------------------------------------
+
+    def _leave_to_other(self, index: int, event: Event) -> Event:
+        self.running -= 1
+        outcome = self.outcomes[index]
+        if self.folders is None:
+            outcome.state, outcome.error, outcome.exit_code = "failed", event["error"], 2
+            return {**event, "event": "failed"}
+        outcome.attempts -= 1
+        outcome.state, outcome.error = "elsewhere", event["error"]
+        if self.stopped is None:
+            self.elsewhere[index] = time.monotonic() + LOOK_EVERY
+        return event
+
+    def _look_elsewhere(self) -> None:
+        now = time.monotonic()
+        for index in [index for index, due in self.elsewhere.items() if due <= now]:
+            assert self.folders is not None
+            self.elsewhere[index] = now + LOOK_EVERY
+            if is_owned(self.folders[index]):
+                continue
+            del self.elsewhere[index]
+            outcome = self.outcomes[index]
+            outcome.error = ""
+            if settled(outcome, self.folders[index]):
+                self._tell(index, {"event": outcome.state, "error": outcome.error})
+            else:  # left by a process that died or was stopped: it goes on here
+                outcome.state = "waiting"
+                self.waiting.appendleft(index)
+
+
+def settled(outcome: Outcome, folder: Path) -> bool:
+    """Whether the folder says that the run is over, done or failed; if so the outcome says it too."""
+    try:
+        run = Run.at(folder)
+    except BadInput:
+        return False
+    status = run.status()
+    if status["state"] not in ("done", "failed"):
+        return False
+    outcome.run, outcome.state = run, status["state"]
+    if outcome.state == "failed":
+        outcome.error, outcome.exit_code = str(status.get("message", "")), 1
+    return True
+
+
+def give_up(folder: Path, error: str) -> None:
+    """Let the folder say that the run has failed, so that later sweeps leave it alone.
+
+    Not for good, as when its loss is no number: whoever has mended the cause may go on with it.
+    """
+    with suppress(BadInput, OSError):  # it never came to be, another process has it, the disk is full
+        run = Run.at(folder)
+        with own(folder):
+            if run.status()["state"] not in ("done", "failed"):
+                run.set_status("failed", message=error, for_good=False)

@@ -1,0 +1,124 @@
+"""Worker processes on this machine, one run each at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from internalize.configs.codec import to_json
+from internalize.runtime.execution import Execution
+from internalize.runtime.fleet.driver import ENDS
+from internalize.runtime.kinds import ExperimentConfig
+
+
+@dataclass
+class _Worker:
+    process: subprocess.Popen[str]
+    job: int | None = None
+    listener: threading.Thread | None = None
+
+    def close(self) -> None:
+        """No more jobs; wait until it has ended and all that it said was heard."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        with contextlib.suppress(BrokenPipeError):  # it may be dead already
+            self.process.stdin.close()
+        self.process.wait()
+        if self.listener is not None:
+            self.listener.join()
+        self.process.stdout.close()
+
+
+@dataclass
+class LocalPool:
+    """At most `size` workers, started when first needed, and the one queue in which their events arrive."""
+
+    execution: Execution
+    size: int
+    workers: list[_Worker] = field(default_factory=list)
+    said: queue.Queue[tuple[_Worker, dict[str, Any] | None]] = field(default_factory=queue.Queue)
+    """(worker, event), and (worker, None) at its end."""
+
+    def free(self) -> int:
+        return self.size - sum(worker.job is not None for worker in self.workers)
+
+    def submit(self, index: int, config: ExperimentConfig, again: bool) -> None:
+        worker = next((worker for worker in self.workers if worker.job is None), None) or self._start_worker()
+        job = {
+            "kind": config.kind,
+            "config": to_json(config),
+            "execution": to_json(self.execution),
+            "again": again,
+        }
+        worker.job = index
+        assert worker.process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # its listener tells that it is dead
+            worker.process.stdin.write(json.dumps(job) + "\n")
+            worker.process.stdin.flush()
+
+    def events(self, timeout: float) -> list[tuple[int, Mapping[str, Any]]]:
+        """What was said since the last call; waits so many seconds for a first word."""
+        found: list[tuple[int, Mapping[str, Any]]] = []
+        until = time.monotonic() + timeout
+        while not found:
+            try:
+                worker, event = self.said.get(timeout=max(0.0, until - time.monotonic()))
+            except queue.Empty:
+                break
+            if event is None:
+                event = self._bury(worker)
+            if worker.job is None:
+                continue
+            found.append((worker.job, event))
+            if event["event"] in (*ENDS, "busy"):
+                worker.job = None
+        return found
+
+    def _bury(self, worker: _Worker) -> dict[str, Any]:
+        self.workers.remove(worker)
+        worker.close()
+        code = worker.process.returncode
+        event, how = ("lost", f"signal {-code}") if code < 0 else ("failed", f"exit code {code}")
+        return {"event": event, "error": f"the worker process died ({how})", "exit_code": 1}
+
+    def stop(self) -> None:
+        """Ask for checkpoints. The workers are a process group each: no Ctrl-C reaches them by itself."""
+        for worker in self.workers:
+            worker.process.send_signal(signal.SIGTERM)
+
+    def close(self) -> None:
+        for worker in self.workers:
+            worker.close()
+
+    def _start_worker(self) -> _Worker:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "internalize.runtime.fleet.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            encoding="utf-8",
+            process_group=0,
+        )
+        worker = _Worker(process)
+        self.workers.append(worker)
+        worker.listener = threading.Thread(target=self._listen, args=(worker,), daemon=True)
+        worker.listener.start()
+        return worker
+
+    def _listen(self, worker: _Worker) -> None:
+        assert worker.process.stdout is not None
+        try:
+            for line in worker.process.stdout:
+                if line.endswith("\n"):  # else it died in the middle of it
+                    self.said.put((worker, json.loads(line)))
+        finally:  # whatever happened: a worker whose end is not told is waited for in vain
+            self.said.put((worker, None))

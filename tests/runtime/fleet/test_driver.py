@@ -1,0 +1,97 @@
+"""How a run of many ends, by what its backend says of every attempt; and what its folder says then."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from internalize import ChainConfig, Run
+from internalize.benchmarks.store import make_runs
+from internalize.runs.lock import own
+from internalize.runtime.fleet.driver import Driver, Event, Outcome
+from internalize.runtime.fleet.many import drive
+from internalize.runtime.kinds import ExperimentConfig
+
+DONE: Event = {"event": "done"}
+FAILED: Event = {"event": "failed", "error": "ZeroDivisionError: oops", "exit_code": 1}
+REFUSED: Event = {"event": "failed", "error": "results: use fetched", "exit_code": 2}
+LOST: Event = {"event": "lost", "error": "the worker process died (signal 9)", "exit_code": 1}
+BUSY: Event = {"event": "busy", "error": "another process"}
+
+UNTOUCHED = {"state": "interrupted", "message": "as the loop left it"}
+GIVEN_UP = {"state": "failed", "message": "ZeroDivisionError: oops", "for_good": False}
+
+
+class Scripted:
+    """A backend whose attempts end as written; one run at a time."""
+
+    def __init__(self, ends: Sequence[Event]) -> None:
+        self.ends = list(ends)
+        self.said: list[tuple[int, Event]] = []
+
+    def free(self) -> int:
+        return 1 - len(self.said)
+
+    def submit(self, index: int, config: ExperimentConfig, again: bool) -> None:
+        self.said.append((index, self.ends.pop(0)))
+
+    def events(self, timeout: float) -> Sequence[tuple[int, Event]]:
+        said, self.said = self.said, []
+        return said
+
+    def stop(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A run whose last attempt left it as the loop does when something goes wrong."""
+    make_runs(tmp_path, 1)
+    (found,) = tmp_path.iterdir()
+    Run(found).set_status(**UNTOUCHED)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("ends", "state", "exit_code", "status"),
+    [
+        ([DONE], "done", 0, UNTOUCHED),
+        ([FAILED, DONE], "done", 0, UNTOUCHED),
+        ([FAILED, FAILED], "failed", 1, GIVEN_UP),
+        ([LOST, FAILED], "failed", 1, GIVEN_UP),
+        ([LOST, LOST], "interrupted", 1, UNTOUCHED),
+        ([FAILED, LOST], "interrupted", 1, UNTOUCHED),
+        ([REFUSED], "failed", 2, UNTOUCHED),
+        ([BUSY, FAILED, FAILED], "failed", 1, GIVEN_UP),
+    ],
+)
+def test_errors_are_remembered_after_the_last_try_and_lost_processes_never(
+    ends: list[Event], state: str, exit_code: int, status: dict[str, Any], folder: Path
+) -> None:
+    outcome, backend = Outcome(ChainConfig()), Scripted(ends)
+    drive([outcome], backend, retries=1, folders=[folder])
+    assert (outcome.state, outcome.exit_code) == (state, exit_code)
+    assert outcome.error == ends[-1].get("error", "")
+    assert outcome.attempts == len([end for end in ends if end is not BUSY])
+    assert backend.ends == []
+    assert Run(folder).status() == status
+
+
+def test_a_run_that_another_took_over_is_not_given_up(folder: Path) -> None:
+    with own(folder):
+        drive([Outcome(ChainConfig())], Scripted([FAILED]), folders=[folder])
+    assert Run(folder).status() == UNTOUCHED
+
+
+def test_a_sweep_that_is_stopped_between_two_runs_says_by_which_signal() -> None:
+    """None is in hand then: the exit code is that of runs that were never begun."""
+    outcomes = [Outcome(ChainConfig(seed=seed)) for seed in range(3)]
+    driver = Driver(outcomes, Scripted([DONE]), None, 1, None, False)
+    driver.run(lambda: signal.SIGTERM if outcomes[0].state == "done" else None)
+    assert [outcome.state for outcome in outcomes] == ["done", "waiting", "waiting"]
+    assert [outcome.exit_code for outcome in outcomes] == [0, 143, 143]

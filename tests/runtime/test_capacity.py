@@ -1,0 +1,66 @@
+"""What memory cannot hold is refused by the field that is too large, before anything is allocated."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from internalize import ModelConfig, train
+from internalize.constructions import memory
+from internalize.errors import BadInput
+from internalize.kinds.hints.config import HintsConfig
+from internalize.kinds.parity.config import ParityConfig
+from internalize.runtime.capacity import require_capacity
+from internalize.runtime.kinds import ExperimentConfig
+from tests.runtime.test_training import BRIEF
+
+HINTS = HintsConfig(d=6, k=2, width=8, steps=10, lr=0.1)
+
+
+@pytest.mark.parametrize(
+    ("config", "field"),
+    [
+        (replace(BRIEF, batch=10**9), "batch"),
+        (replace(BRIEF, model=ModelConfig(depth=1, width=16_000_000, heads=8)), "model"),
+        (ParityConfig(d=60, k=3, batch=10**9), "batch"),
+        (replace(HINTS, batch=10**10), "batch"),
+        (replace(HINTS, width=10**7), "width"),
+    ],
+)
+def test_a_run_that_is_too_large_is_refused(
+    config: ExperimentConfig, field: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "available_memory", lambda: 64 * 2**30)
+    with pytest.raises(BadInput, match=r"needs about .*B of memory, 64 GiB are free") as problem:
+        train(config, out=tmp_path / "runs")
+    assert problem.value.field == field
+    assert not (tmp_path / "runs").exists()
+
+
+def test_lower_bounds_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """B bits of x, twice, and of z, a byte each: 100 · (2 · 6 + 2); a byte less and it is refused."""
+    config = ParityConfig(d=6, k=2, batch=100, steps=3, contrast=False)
+    monkeypatch.setattr(memory, "available_memory", lambda: 1399)
+    with pytest.raises(BadInput, match="batch"):
+        train(config, out=tmp_path)
+    monkeypatch.setattr(memory, "available_memory", lambda: 1400)
+    run = train(config, out=tmp_path)
+    monkeypatch.setattr(memory, "available_memory", lambda: 0)
+    assert train(config, out=tmp_path).path == run.path, "what is there already needs no memory"
+
+
+def test_a_network_of_ones_own_is_not_taken_for_gpt2(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table of logits that ignores the width: refused for what it has and reads, not for what GPT-2 would."""
+    monkeypatch.setattr(memory, "available_memory", lambda: 2**30)
+    own = tmp_path / "own.py"
+    own.write_text("from torch import nn\ndef table(config, vocabulary, positions): return nn.Embedding(8, 8)")
+    model = ModelConfig(depth=1, width=2**28, heads=1, network=f"{own}:table")
+    config = replace(BRIEF, model=model)
+    require_capacity(config, torch.device("cpu"), {})
+    with pytest.raises(BadInput, match=r"^batch: a batch of 1,000,000,000,000,000 sequences needs"):
+        require_capacity(replace(config, batch=10**15), torch.device("cpu"), {})
+    with pytest.raises(BadInput, match=r"^model: training .* parameters needs"):
+        require_capacity(replace(config, model=replace(model, network=None)), torch.device("cpu"), {})
