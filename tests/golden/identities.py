@@ -18,8 +18,8 @@ from typing import Any, TypedDict
 
 # All that is needed of the package, in one place: the hashes outlive the modules.
 from internalize.configs.codec import to_json
-from internalize.experiments.kinds import config_from_json
-from internalize.experiments.training import identity_of
+from internalize.runtime.kinds import config_from_json
+from internalize.runtime.training import identity_of
 
 HERE = Path(__file__).parent
 FILE = HERE / "identities.json"

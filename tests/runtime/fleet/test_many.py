@@ -18,7 +18,7 @@ from rich.console import Console
 from internalize import ChainConfig, EvaluationConfig, Execution, ModelConfig, OptimizerConfig, train
 from internalize.display.fleet import LiveFleet
 from internalize.errors import BadInput
-from internalize.runtime import side_by_side
+from internalize.runtime.fleet import seeds
 from internalize.runtime.fleet.driver import Outcome
 from internalize.runtime.fleet.many import execute_many
 from tests.runtime.faults import bytes_of
@@ -117,14 +117,14 @@ def test_names_and_errors_are_shown_to_the_letter(
 ) -> None:
     monkeypatch.setattr(ChainConfig, "label", lambda _: f"a run {NOT_MARKUP}")
     ended = [Outcome(BRIEF, "failed", error=f"an error {NOT_MARKUP}, {'long ' * 30}", exit_code=1)]
-    monkeypatch.setattr(side_by_side, "execute_many", lambda *_: ended)
-    side_by_side.train_side_by_side([BRIEF], Execution(quiet=True), None, "")
+    monkeypatch.setattr(seeds, "execute_many", lambda *_: ended)
+    seeds.train_side_by_side([BRIEF], Execution(quiet=True), None, "")
     (line,) = capsys.readouterr().err.splitlines()
     assert f"a run {NOT_MARKUP}: failed, an error {NOT_MARKUP}, long" in line
 
     done = [Outcome(BRIEF, "done", train(BRIEF, out=tmp_path))]
     where = Execution(out=Path(NOT_MARKUP))
-    assert side_by_side.report_side_by_side(done, where, {"which": lambda _: NOT_MARKUP}, ()) == 0
+    assert seeds.report_side_by_side(done, where, {"which": lambda _: NOT_MARKUP}, ()) == 0
     shown = capsys.readouterr().out
     assert f"in {NOT_MARKUP};" in shown
     assert shown.count(NOT_MARKUP) == 2
