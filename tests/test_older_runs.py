@@ -152,7 +152,7 @@ def test_an_interrupted_run_goes_on_to_its_end(
     assert shown["status"]["state"] == "done"
     assert (runs / name / "metrics.jsonl").read_text().startswith(before)  # it went on, it did not begin anew
     expected = EXPECTED[name]["summary"]
-    assert set(shown["status"]["summary"]) == set(expected)
+    assert set(shown["status"]["summary"]) >= set(expected)  # later versions may say more
     counts = {key: expected[key] for key in COUNTS if key in expected}
     assert len(counts) >= 4
     assert {key: result[key] for key in counts} == counts
