@@ -40,12 +40,12 @@ def test_a_run_that_is_too_large_is_refused(
 
 
 def test_lower_bounds_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """B bits of x, twice, and of z, a byte each: 100 · (2 · 6 + 2); a byte less and it is refused."""
-    config = ParityConfig(d=6, k=2, batch=100, steps=3, contrast=False)
-    monkeypatch.setattr(memory, "available_memory", lambda: 1399)
+    """B bits of x, twice, and of z, a byte each: 200 · (2 · 6 + 2); a byte less and it is refused."""
+    config = ParityConfig(d=6, k=2, batch=200, steps=3, contrast=False)
+    monkeypatch.setattr(memory, "available_memory", lambda: 2799)
     with pytest.raises(BadInput, match="batch"):
         train(config, out=tmp_path)
-    monkeypatch.setattr(memory, "available_memory", lambda: 1400)
+    monkeypatch.setattr(memory, "available_memory", lambda: 2800)
     run = train(config, out=tmp_path)
     monkeypatch.setattr(memory, "available_memory", lambda: 0)
     assert train(config, out=tmp_path).path == run.path, "what is there already needs no memory"

@@ -58,8 +58,8 @@ def least_memory(config: ParityConfig) -> tuple[Need, ...]:
     bits = config.examples * (2 * config.d + config.k)
     field = "batch" if config.batch is not None or config.d < 1_000 else "d"
     return (
-        Need(3 * BYTES * (config.d + config.k) ** 2, "d", f"attention over {config.d:,} coordinates"),
         Need(bits, field, f"a batch of {config.examples:,} examples"),
+        Need(3 * BYTES * (config.d + config.k) ** 2, "d", f"attention over {config.d:,} coordinates"),
     )
 
 
