@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import types
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -60,9 +59,14 @@ def convert_fields(cls: type[Any], data: Any, path: str = "") -> dict[str, Any]:
     return {name: _convert(hints[name], data[name], _within(path, name)) for name in known if name in data}
 
 
-@functools.cache  # names of types are slow to look up
+_HINTS: dict[type[Any], dict[str, Any]] = {}
+
+
 def type_hints(cls: type[Any]) -> dict[str, Any]:
-    return get_type_hints(cls)
+    """The types of a dataclass's fields; looked up once, which is slow."""
+    if cls not in _HINTS:
+        _HINTS[cls] = get_type_hints(cls)
+    return _HINTS[cls]
 
 
 def _within(path: str, name: str) -> str:

@@ -131,7 +131,10 @@ def _announce(sweep: Sweep, now: Standing, seconds: list[float] | None, argument
     if execution.quiet and not (dry and execution.json):
         return
     costs = Costs(execution)
-    disk = sum(costs(sweep.cases[index].prepared).disk_bytes for index in now.todo)
+    found = [costs(sweep.cases[index].prepared) for index in now.todo]
+    for cost in found if arguments.backend == "local" else ():
+        cost.require_memory(costs.device)
+    disk = sum(cost.disk_bytes for cost in found)
     if not execution.quiet:
         workers = local_pool(execution, arguments.workers, len(now.todo)).size
         said = announcement(sweep, now, seconds, workers, disk)

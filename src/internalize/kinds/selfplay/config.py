@@ -92,13 +92,13 @@ class SelfPlayConfig:
     @property
     def samples_per_step(self) -> int:
         """A step is a part of a round; its mean number of training examples."""
-        from internalize.kinds.selfplay.schedule import parts_of
+        from internalize.kinds.selfplay.rounds import parts_of
 
         return self.updates * self.batch // sum(parts_of(self))
 
     def check(self, copies: Copies) -> list[Source]:
         """Refuses a game that is none of ours; nothing here names a user's file."""
-        from internalize.kinds.selfplay.games import load_game
+        from internalize.kinds.selfplay.positions import load_game
 
         load_game(self.game)
         return []
