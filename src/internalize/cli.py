@@ -11,8 +11,7 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from internalize.configs.command_line import parse
-from internalize.configs.seeds import require_seed
-from internalize.errors import BadInput, RunFailed, RunWarning, closest
+from internalize.errors import BadInput, RunFailed, RunWarning, closest, require_seed
 
 
 class Command(NamedTuple):
