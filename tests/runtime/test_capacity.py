@@ -60,7 +60,7 @@ def test_a_network_of_ones_own_is_not_taken_for_gpt2(tmp_path: Path, monkeypatch
     monkeypatch.setattr(memory, "available_memory", lambda: 2**30)
     own = tmp_path / "own.py"
     own.write_text(
-        "from torch import nn\ndef table(config, vocabulary, positions): return nn.Embedding(vocabulary, vocabulary)"
+        "from torch import nn\ndef table(config, size, positions): return nn.Embedding(size, size)"
     )
     model = ModelConfig(depth=1, width=2**28, heads=1, network=f"{own}:table")
     config = replace(BRIEF, model=model)
