@@ -167,6 +167,10 @@ def test_a_figure_is_drawn_of_it(here: Path, capsys: pytest.CaptureFixture[str])
     made = said(capsys, "figure", "toy_figure.py:FIGURE", "--tier", "smoke", "--workers", "1", "--quiet")
     assert made["runs"] == {**made["runs"], "planned": 4, "done": 4}
     assert (here / "results" / "planes-smoke" / "planes.png").stat().st_size > 0
+    (planned,) = said(capsys, "plan", "toy_figure.py:FIGURE@smoke")["sweeps"]  # the same runs as a sweep
+    assert (planned["name"], planned["runs"]) == ("planes-smoke", 4)
+    assert main(["plan", "toy_figure.py:BASE@smoke"]) == 2
+    assert "toy_figure.py:BASE has no tiers: it is a ToyConfig, no figure" in capsys.readouterr().err
 
 
 @pytest.mark.slow

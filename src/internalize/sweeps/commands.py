@@ -51,7 +51,7 @@ class SweepArguments:
 
     file: SweepName
     """The sweep: a YAML or JSON file with kind, base, grid, zip, cases and seeds; or one made by sweep_of in
-    Python, file.py:NAME or module:NAME."""
+    Python, file.py:NAME or module:NAME; or the runs of a figure, file.py:FIGURE@TIER."""
     execution: Annotated[Execution, tyro.conf.arg(name="")] = field(default_factory=Execution)
     dry_run: bool = False
     """Check everything, say what is to be done and how long it takes, and do nothing."""
