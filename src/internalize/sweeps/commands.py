@@ -16,9 +16,9 @@ from internalize.display.fleet import fleet_view
 from internalize.errors import BadInput, require
 from internalize.runs.commands import write_files
 from internalize.runs.finding import runs_folder
-from internalize.runtime.execution import Execution
+from internalize.runtime.execution import Execution, resolve_device
 from internalize.runtime.fleet.pool import local_pool
-from internalize.sweeps.collect import collect, groups, settings
+from internalize.sweeps.collection import collect, groups, settings
 from internalize.sweeps.plan import DEFAULT_UTILISATION, Costs, expected_seconds, find_gpu, plan, together
 from internalize.sweeps.report import (
     announcement,
@@ -132,8 +132,10 @@ def _announce(sweep: Sweep, now: Standing, seconds: list[float] | None, argument
         return
     costs = Costs(execution)
     found = [costs(sweep.cases[index].prepared) for index in now.todo]
-    for cost in found if arguments.backend == "local" else ():
-        cost.require_memory(costs.device)
+    if arguments.backend == "local":
+        device = resolve_device(execution.device)
+        for cost in found:
+            cost.require_memory(device)
     disk = sum(cost.disk_bytes for cost in found)
     if not execution.quiet:
         workers = local_pool(execution, arguments.workers, len(now.todo)).size
