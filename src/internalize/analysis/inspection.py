@@ -30,7 +30,9 @@ class InspectionArguments:
     """Print one JSON object."""
 
     def folder(self, run_path: Path) -> OutputFolder:
-        return OutputFolder(run_path / "analysis" if self.out is None else self.out)
+        if self.out is not None:
+            return OutputFolder(self.out)
+        return OutputFolder(run_path / "analysis", in_run=True)
 
     def present(self, findings: object, written: OutputFolder, show: Callable[[Console], None]) -> None:
         """Print the findings as JSON, or show them to people and say what was written."""

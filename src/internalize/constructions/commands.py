@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.progress import Progress as ProgressBar
 
 from internalize.configs.folders import make_folder, require_writable
+from internalize.configs.outputs import write_output
 from internalize.constructions.against import LoadRun, TrainedModel, compare
 from internalize.constructions.certificate import certify
 from internalize.constructions.checking import CheckKind, Progress
@@ -181,15 +182,15 @@ def _write(
     """Certificate, weights and pictures, if there is a folder or something to put into one."""
     if arguments.out is None and not figures:
         return
-    from safetensors.torch import save_file
+    from safetensors.torch import save as as_safetensors
 
     from internalize.display.plots import save
 
     name = construction.name.replace("/", "-")
     folder = arguments.out or Path(f"construct-{name}-T{construction.horizon}")
     make_folder(folder)
-    (folder / "certificate.json").write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
-    save_file(construction.network.state_dict(), folder / "weights.safetensors")
+    write_output(folder / "certificate.json", json.dumps(report, indent=2) + "\n")
+    write_output(folder / "weights.safetensors", as_safetensors(construction.network.state_dict()))
     written = [path for stem, figure in figures.items() for path in save(figure, folder / stem)]
     names = ", ".join(["certificate.json", "weights.safetensors", *(path.name for path in written)])
     console.print(f"written to {folder}: {names}")

@@ -12,6 +12,7 @@ import tyro
 from rich.console import Console
 
 from internalize.configs.folders import make_folder
+from internalize.configs.outputs import write_output
 from internalize.display.plots import save
 from internalize.display.terminal import duration, errors_console, percent, results_table
 from internalize.errors import require
@@ -84,10 +85,10 @@ def draw_run(run: Run, d: int, folder: Path) -> None:
     save(draw_attention(parity, weights), folder / "attention")
     if "watch" in phases[0]:
         save(draw_watch(phases), folder / "watch")
-        (folder / "watch.csv").write_text(watch_table(phases).to_csv(), encoding="utf-8")
+        write_output(folder / "watch.csv", watch_table(phases).to_csv())
     record = {"config": run.identity().config, "summary": summary, "provenance": run.provenance()}
     text = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
-    (folder / "parity.json").write_text(text, encoding="utf-8")
+    write_output(folder / "parity.json", text)
 
 
 def evaluations(run: Run) -> list[dict[str, Any]]:

@@ -13,6 +13,7 @@ import torch
 from rich.console import Console
 
 from internalize.configs.folders import make_folder
+from internalize.configs.outputs import write_output
 from internalize.display.plots import save
 from internalize.display.terminal import duration, errors_console, percent, results_table
 from internalize.errors import require
@@ -93,14 +94,14 @@ def _progress(arguments: DiagramArguments) -> Callable[[str], None]:
 def _write(name: Which, table: Table, arguments: DiagramArguments, seconds: float) -> None:
     """The table, its picture, and where both are from."""
     stem = arguments.out / name
-    stem.with_suffix(".csv").write_text(table.to_csv(), encoding="utf-8")
+    write_output(stem.with_suffix(".csv"), table.to_csv())
     record = {
         "settings": {"d": arguments.d, "k": arguments.k, "seeds": arguments.seeds},
         "seconds": round(seconds, 1),
         "provenance": provenance(torch.device("cpu")),
     }
     text = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
-    stem.with_suffix(".json").write_text(text, encoding="utf-8")
+    write_output(stem.with_suffix(".json"), text)
     if name != "contrast":
         pictures = {"theorem": draw_theorem, "threshold": draw_threshold}
         save(pictures[name](table) if name in pictures else draw_stall(table, arguments.d), stem)

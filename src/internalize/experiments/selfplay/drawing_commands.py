@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import tyro
 
+from internalize.configs.outputs import write_output
 from internalize.display.plots import save
 from internalize.display.terminal import errors_console
 from internalize.errors import BadInput, require
@@ -46,9 +47,9 @@ def selfplay_draw_command(arguments: SelfPlayDrawArguments) -> None:
     try:
         arguments.out.mkdir(parents=True, exist_ok=True)
         save(draw_gap(games, chances), arguments.out / "gap")
-        (arguments.out / "rounds.csv").write_text(_table(runs).to_csv(), encoding="utf-8")
+        write_output(arguments.out / "rounds.csv", _table(runs).to_csv())
         text = json.dumps([_record(run) for run in runs], indent=1, ensure_ascii=False) + "\n"
-        (arguments.out / "selfplay.json").write_text(text, encoding="utf-8")
+        write_output(arguments.out / "selfplay.json", text)
     except OSError as error:
         raise BadInput("out", f"cannot write to {arguments.out}: {error.strerror}") from None
     if not arguments.quiet:
