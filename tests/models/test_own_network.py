@@ -16,6 +16,8 @@ from internalize.experiments.chain.state import ChainState
 from internalize.experiments.streams import Streams
 from internalize.models.own_network import OwnNetwork
 
+pytestmark = pytest.mark.usefixtures("named_by_the_user")
+
 BASE = ChainConfig(
     task="C3",
     horizon=4,

@@ -13,10 +13,11 @@ from rich.console import Console
 
 from internalize.analysis.commands import Device
 from internalize.analysis.output import OutputFolder
+from internalize.configs.trust import TrustOption
 
 
 @dataclass(frozen=True)
-class InspectionArguments:
+class InspectionArguments(TrustOption):
     """A run, and where the findings go."""
 
     run: Annotated[Path, tyro.conf.Positional]

@@ -12,6 +12,7 @@ import tyro
 from rich.console import Console
 
 from internalize.configs.folders import require_writable
+from internalize.configs.trust import TrustOption, own_files
 from internalize.display.terminal import duration, errors_console, percent, results_table, run_view
 from internalize.errors import require
 from internalize.experiments.capacity import require_capacity
@@ -43,7 +44,8 @@ class TrainArguments:
 def train_command(arguments: TrainArguments) -> int | None:
     config, execution = arguments.config, arguments.execution
     require_writable(execution.out)
-    config.check({})
+    with own_files():
+        config.check({})
     if not execution.quiet:
         _announce(config, execution)
     if arguments.many.seeds is None:
@@ -54,7 +56,7 @@ def train_command(arguments: TrainArguments) -> int | None:
 
 
 @dataclass(frozen=True)
-class ResumeArguments:
+class ResumeArguments(TrustOption):
     """Go on with an interrupted run."""
 
     run: Annotated[Path, tyro.conf.Positional]

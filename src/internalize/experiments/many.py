@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from internalize.configs.trust import own_files
 from internalize.errors import require
 from internalize.experiments.driving import Backend, Driver, FleetObserver, Outcome
 from internalize.experiments.execution import Execution
@@ -27,8 +28,9 @@ def execute_many(
     workers: how many at once; one a core if not given. What is finished already is not done again; a run
     that fails leaves the others alone.
     """
-    for config in configs:
-        config.check({})
+    with own_files():
+        for config in configs:
+            config.check({})
     outcomes = [Outcome(config) for config in configs]
     drive(outcomes, local_pool(execution, workers, len(configs)), observer)
     return outcomes

@@ -14,6 +14,7 @@ import torch
 
 from internalize.configs.codec import to_json
 from internalize.configs.named import Copies, Source
+from internalize.configs.trust import others_files, own_files
 from internalize.configs.typed import checked
 from internalize.display.terminal import RunView
 from internalize.errors import BadInput, RunFailed, RunWarning, require
@@ -23,9 +24,10 @@ from internalize.experiments.kinds import ExperimentConfig, config_from_json
 from internalize.experiments.loop import Observer, execute
 from internalize.experiments.protocol import Experiment
 from internalize.experiments.streams import Streams
+from internalize.runs.code import require_trusted_code
 from internalize.runs.cores import usable_cores
 from internalize.runs.disk import told_plainly
-from internalize.runs.folder import Run
+from internalize.runs.folder import SOURCES_INDEX, Run
 from internalize.runs.identity import Identity
 from internalize.runs.lock import own
 from internalize.runs.provenance import circumstances, now, provenance
@@ -48,7 +50,8 @@ def train(
     execution = replace(execution or Execution(), **fields)
     observers = [*observers, *find_trackers(execution.tracker)]
     device = resolve_device(execution.device)
-    sources = config.check(copies or {})
+    with own_files():  # named for a training: trusted from now on
+        sources = config.check(copies or {})
     identity = identity_of(config, sources)
     if not (execution.out / identity.folder_name(config.label())).exists():
         from internalize.experiments.capacity import require_capacity  # it knows every kind
@@ -68,7 +71,8 @@ def resume(run: Run, execution: Execution, observers: Sequence[Observer] = ()) -
     """Go on with an interrupted run where it stands, from its own copies of the user's files."""
     observers = [*observers, *find_trackers(execution.tracker)]
     config = load_config(run)
-    config.check(run.copies())
+    with others_files():
+        config.check(run.copies())
     with told_plainly(run.path), own(run.path), surroundings(run, execution) as device:
         _carry_out(config, run, device, execution, observers)
     return run
@@ -109,7 +113,7 @@ def _carry_out(
     run.tidy()
     _note_differences(run, device)
     watched = any(isinstance(observer, RunView) for observer in observers)
-    with listening(aloud=watched) as stop:
+    with listening(aloud=watched) as stop, others_files():  # somebody may have planted copies in the folder
         experiment = config.build(device, run.copies())
         execute(experiment, run, Streams(config.seed, device), execution, stop, observers)
 
@@ -143,19 +147,25 @@ def run_folder(config: ExperimentConfig, out: Path, copies: Copies | None = None
 
 
 def load_config(run: Run) -> ExperimentConfig:
-    """The config that the run was made with; refused if its copies of the user's files have changed."""
-    identity = run.identity()
-    for name, path in run.copies().items():
-        same = path.is_file() and Source(name, path).digest() == identity.sources.get(name)
+    """The config that the run was made with, for whoever will carry it out or open it.
+
+    Refused if its copies of the user's files have changed, or if it brings Python files that the user has not
+    allowed: all of them are named at once.
+    """
+    identity, copies = run.identity(), run.copies()
+    for name in {**identity.sources, **copies}:
+        path = copies.get(name, run.path / SOURCES_INDEX)
+        same = name in copies and path.is_file() and Source(name, path).digest() == identity.sources.get(name)
         require(same, "run", f"the run's copy of {name} is missing or has changed: {path}")
+    require_trusted_code(run)
     return config_from_json(identity.kind, identity.config)
 
 
 def load_experiment(run: Run, device: str = "auto") -> tuple[ExperimentConfig, Experiment[Any]]:
     """The run's config and experiment, for whoever reads finished runs."""
     config = load_config(run)
-    copies: Copies = run.copies()
-    return config, config.build(resolve_device(device), copies)
+    with others_files():
+        return config, config.build(resolve_device(device), run.copies())
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from typing import Any
 
 from internalize.configs.codec import from_json
 from internalize.configs.named import Copies
+from internalize.configs.trust import own_files
 from internalize.errors import BadInput, RunFailed
 from internalize.experiments.execution import Execution
 from internalize.experiments.interruption import Interrupted
@@ -71,7 +72,9 @@ def carry_out(
         config = config_from_json(job["kind"], job["config"])
         execution = from_json(Execution, job["execution"])
         if job.get("again"):
-            forgive(Run(run_folder(config, execution.out, copies)))
+            with own_files():  # as `train` does
+                folder = run_folder(config, execution.out, copies)
+            forgive(Run(folder))
         run = train(config, execution, [reporter, *observers], copies)
         reporter.send("done", run=str(run.path))
     except Interrupted as stopped:

@@ -132,9 +132,23 @@ class Run:
         write_json(self.path / SOURCES_INDEX, index)
 
     def copies(self) -> dict[str, Path]:
-        """The run's own copies of the user's files: name as in the config → path."""
+        """The run's own copies of the user's files: name as in the config → path, never outside the folder."""
         index = self.path / SOURCES_INDEX
-        return {name: self.path / path for name, path in read_json(index).items()} if index.exists() else {}
+        if not index.exists():
+            return {}
+        try:
+            places = dict(read_json(index))
+        except (OSError, ValueError, TypeError) as error:
+            raise BadInput("run", f"{index} cannot be read: {error}") from None
+        return {str(name): self._inside(place, index) for name, place in places.items()}
+
+    def _inside(self, place: Any, index: Path) -> Path:
+        """What a folder's own files call a part of it: links and .. may lead anywhere."""
+        relative, path = Path(str(place)), self.path / str(place)
+        inside = not relative.is_absolute() and ".." not in relative.parts
+        inside = inside and path.resolve().is_relative_to(self.path.resolve())
+        require(inside, "run", f"{index} names a file that is not in the run's folder: {place}")
+        return path
 
     # How it went -----------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from internalize.configs.folders import require_writable
+from internalize.configs.trust import own_files
 from internalize.errors import require
 from internalize.experiments.driving import Backend, FleetObserver, Outcome, settled
 from internalize.experiments.execution import Execution, resolve_device
@@ -91,7 +92,8 @@ def run_sweep(
     ray = replace(ray or RayOptions(), **options)
     sweep.require_runs()
     require_possible(execution, backend, workers, retries, ray)
-    now = standing(sweep, execution.out, retry_failed)
+    with own_files():
+        now = standing(sweep, execution.out, retry_failed)
     outcomes, folders, todo = now.outcomes, now.folders, now.todo
     if todo:
         drive(

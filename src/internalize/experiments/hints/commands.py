@@ -15,6 +15,7 @@ from rich.console import Console
 
 from internalize.configs.folders import make_folder, require_writable
 from internalize.configs.outputs import write_output
+from internalize.configs.trust import own_files
 from internalize.display.learning_curves import draw_hint_accuracy
 from internalize.display.plots import save
 from internalize.display.terminal import duration, errors_console, percent, results_table
@@ -69,7 +70,8 @@ class HintsDrawArguments:
 def hints_command(arguments: HintsArguments) -> int | None:
     config, execution = arguments.config, arguments.execution
     require_writable(execution.out)
-    config.check({})
+    with own_files():
+        config.check({})
     if not execution.quiet:
         _announce(config, execution)
     if arguments.many.seeds is None and not arguments.compare:
