@@ -1,6 +1,7 @@
 """A run folder: all that is known of one run, in files that anybody can read.
 
 config.json       identity: kind, config, hashes of the user's files
+.run.json         the marker by which a folder is known as a run, with the hash of its identity
 provenance.json   versions, revision, machine; the identity once more, so that a changed config is noticed
 metrics.jsonl     deterministic rows        timing.jsonl   seconds and rates
 checkpoints/      the last two states       stages/        weights at stage ends
@@ -30,6 +31,7 @@ if TYPE_CHECKING:  # torch takes seconds to import, and listing runs needs none 
     from torch import Tensor
 
 SOURCES_INDEX = "sources.json"
+MARKER = ".run.json"
 
 
 class Run:
@@ -81,8 +83,13 @@ class Run:
             self._refuse_differences(self._stored_identity(), identity.to_json())
             return
         self._copy_sources(sources)
+        self.mark(identity)
         write_json(self.path / "provenance.json", {**provenance(), "identity": identity.to_json()})
         write_json(self.path / "config.json", identity.to_json())
+
+    def mark(self, identity: Identity) -> None:
+        """Say that this folder is a run, and which: only what says so is ever deleted."""
+        write_json(self.path / MARKER, {"format": FORMAT, "run": identity.digest()})
 
     def identity(self) -> Identity:
         stored = self._stored_identity()

@@ -31,6 +31,7 @@ PATIENCE = 0.3
 @contextmanager
 def own(folder: Path) -> Iterator[None]:
     """Hold the run while the block runs; a second owner is refused with a line that names the first."""
+    _refuse_links(folder)
     lock = FileLock(folder / LOCK)
     owner = folder / OWNER
     try:
@@ -52,7 +53,7 @@ def own(folder: Path) -> Iterator[None]:
 
 def is_owned(folder: Path) -> bool:
     """Whether somebody is training this run now. A killed owner leaves his card, but not the lock."""
-    if not (folder / OWNER).exists():
+    if not (folder / OWNER).exists() or (folder / LOCK).is_symlink():
         return False
     lock = FileLock(folder / LOCK)
     try:
@@ -61,6 +62,12 @@ def is_owned(folder: Path) -> bool:
         return True
     lock.release()
     return False
+
+
+def _refuse_links(folder: Path) -> None:
+    """Both files are written: a link in a folder from somebody else would lead that anywhere."""
+    for name in (LOCK, OWNER):
+        require(not (folder / name).is_symlink(), "run", f"{folder / name} is a link: delete it first")
 
 
 def _describe(owner: Path) -> str:
