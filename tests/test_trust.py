@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import py_compile
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -26,6 +27,7 @@ from internalize.cli import main
 from internalize.configs import trust
 from internalize.configs.named import file_of
 from internalize.errors import BadInput
+from internalize.runs.code import FIELDS
 
 ALARM = "import os, pathlib\npathlib.Path(os.environ['ALARM']).touch()\n"
 TASK = f"""{ALARM}from internalize import semiautomaton
@@ -371,6 +373,20 @@ def test_where_the_list_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
     assert trust.store() == tmp_path / "xdg" / "internalize" / "trusted.jsonl"
     monkeypatch.delenv("XDG_CONFIG_HOME")
     assert trust.store() == tmp_path / ".config" / "internalize" / "trusted.jsonl"
+
+
+def test_users_files_are_executed_in_one_place() -> None:
+    """Whoever names objects in a new field of a config adds it to `runs/code.py`, so that it is named, too."""
+    package = Path(trust.__file__).parents[1]
+    texts = {path.relative_to(package).as_posix(): path.read_text() for path in package.rglob("*.py")}
+    assert {name for name, text in texts.items() if re.search(r"exec_module|\bexec\(|runpy", text)} == {
+        "configs/named.py"
+    }
+    callers = {name for name, text in texts.items() if "load_object(" in text} - {"configs/named.py"}
+    not_in_configs = {"sweeps/sweep.py", "figures/catalogue.py"}
+    in_configs = {"tasks/names.py", "tasks/circuit_names.py", "curricula/names.py", "models/own_network.py"}
+    assert callers == not_in_configs | in_configs
+    assert FIELDS == ("task", "method", "circuit", "network")
 
 
 def test_looking_for_a_module_imports_no_package(alarm: Path) -> None:
