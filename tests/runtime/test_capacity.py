@@ -59,9 +59,7 @@ def test_a_network_of_ones_own_is_not_taken_for_gpt2(tmp_path: Path, monkeypatch
     """A table of logits that ignores the width: refused for what it has and reads, not for what GPT-2 would."""
     monkeypatch.setattr(memory, "available_memory", lambda: 2**30)
     own = tmp_path / "own.py"
-    own.write_text(
-        "from torch import nn\ndef table(config, size, positions): return nn.Embedding(size, size)"
-    )
+    own.write_text("from torch import nn\ndef table(config, size, positions): return nn.Embedding(size, size)")
     model = ModelConfig(depth=1, width=2**28, heads=1, network=f"{own}:table")
     config = replace(BRIEF, model=model)
     forecast_of(config).require_memory(CPU)

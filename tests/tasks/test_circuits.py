@@ -88,6 +88,7 @@ def test_addition_adds() -> None:
         assert torch.equal(hints[:, i - 1].long(), low // 2**i)
 
 
+@pytest.mark.usefixtures("named_by_the_user")
 def test_majority_of_parities_and_its_example_are_one_function() -> None:
     (x,) = all_inputs(15)
     parities = torch.stack([x[:, 5 * g : 5 * g + 5].sum(1) % 2 for g in range(3)])

@@ -19,6 +19,7 @@ import torch
 from rich.console import Console
 
 from internalize.benchmarks.timing import seconds_each
+from internalize.configs.outputs import write_output
 from internalize.display.terminal import errors_console, results_table
 from internalize.errors import BadInput, require
 from internalize.kinds.selfplay.openspiel_search import openspiel_search
@@ -130,7 +131,7 @@ def selfplay_bench_command(arguments: SelfPlayBenchArguments) -> None:
     text = json.dumps(record, indent=1)
     if arguments.out is not None:
         try:
-            arguments.out.write_text(text + "\n", encoding="utf-8")
+            write_output(arguments.out, text + "\n")
         except OSError as error:
             raise BadInput("out", f"cannot write {arguments.out}: {error.strerror}") from None
     if arguments.json:

@@ -8,6 +8,7 @@ from functools import reduce
 from pathlib import Path
 
 from internalize.configs.named import Copies, Source, is_object_name, load_object
+from internalize.configs.trust import own_files
 from internalize.errors import BadInput, require
 from internalize.tasks.files import SUFFIXES, read_semiautomaton
 from internalize.tasks.groups import alternating, counter, dihedral, flip_flop, quaternion, symmetric
@@ -27,8 +28,11 @@ _FORM = re.compile(r"(?P<family>flipflop|[CSAD])_?(?P<n>-?[0-9]{1,9})?(?::(?P<ge
 
 
 def parse_task(text: str, field: str = "task", copies: Copies | None = None) -> Semiautomaton:
-    """The task that the text names: see `find_task`."""
-    return find_task(text, field, copies or {})[0]
+    """The task that the text names: see `find_task`. Without copies the user has named it: it is trusted."""
+    if copies is not None:
+        return find_task(text, field, copies)[0]
+    with own_files():
+        return find_task(text, field, {})[0]
 
 
 def find_task(text: str, field: str, copies: Copies) -> tuple[Semiautomaton, Source | None]:
