@@ -13,7 +13,7 @@ from internalize.curricula import Shown
 from internalize.kinds.chain.experiment import ChainExperiment
 from internalize.measure.accuracy import measure
 from internalize.measure.cost import answer_flops
-from internalize.measure.transformer import TransformerPredictor
+from internalize.measure.predictor import TransformerPredictor
 from internalize.runtime.training import load_experiment
 from internalize.statistics import Rate, mean_interval
 from internalize.tasks import parse_inputs, parse_task

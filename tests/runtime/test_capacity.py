@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from internalize import ModelConfig, train
-from internalize.constructions import memory
+from internalize.constructions import weights as memory
 from internalize.errors import BadInput
 from internalize.kinds.hints.config import HintsConfig
 from internalize.kinds.parity.config import ParityConfig

@@ -114,7 +114,7 @@ def test_self_play_with_its_two_kinds_of_parts(
     pytest.importorskip("pyspiel", reason='needs OpenSpiel: pip install "internalize[selfplay]"')
     from internalize.kinds.selfplay import SelfPlayConfig, estimate, learning, measuring, schedule
     from internalize.kinds.selfplay.positions import Positions
-    from internalize.models.adamw import AdamW
+    from internalize.models.parameters import AdamW
 
     for module in (schedule, learning, estimate):
         monkeypatch.setattr(module, "GAMES_AT_ONCE", 2)

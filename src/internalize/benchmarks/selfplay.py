@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from rich.console import Console
 
-from internalize.benchmarks.timing import seconds_each
+from internalize.benchmarks.resources import seconds_each
 from internalize.display.terminal import errors_console, results_table
 from internalize.errors import BadInput, require
 from internalize.kinds.selfplay.evaluations import Evaluations

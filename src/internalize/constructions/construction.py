@@ -10,11 +10,38 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from internalize.constructions.directions import Directions
 from internalize.constructions.lookback import AttentionPlan, circular_positions, look_back_head, self_head
-from internalize.constructions.residues import Unembedding
 from internalize.constructions.transformer import SoftmaxTransformer
-from internalize.constructions.weights import AffineWeights, Shape
+from internalize.constructions.weights import AffineWeights, Directions, Shape
+
+
+@dataclass(frozen=True)
+class Unembedding:
+    """Reads registers as integers and looks the state up: the only table after the embedding.
+
+    `sizes` says how many values each register can take, and `states` holds one entry for each combination,
+    the last register changing fastest.
+    """
+
+    sizes: tuple[int, ...]
+    states: Tensor
+    """(product of sizes,) int64."""
+
+    def decode(self, registers: Tensor) -> Tensor:
+        """(batch, registers) to (batch,) states; -1 where a register is nearest to no value it can take.
+
+        Every combination of register values stands for a state, so the nearest combination is found one
+        register at a time.
+        """
+        nearest = registers.double().nan_to_num(nan=-1.0).round()
+        sizes = torch.tensor(self.sizes, dtype=torch.float64, device=registers.device)
+        inside = ((nearest >= 0) & (nearest < sizes)).all(dim=-1)
+        values = torch.where(inside[..., None], nearest, 0.0).long()
+        index = torch.zeros_like(values[..., 0])
+        for size, value in zip(self.sizes, values.unbind(-1), strict=True):
+            index = index * size + value
+        return torch.where(inside, self.states.to(registers.device)[index], -1)
+
 
 Precision = Literal["float64", "float32", "float16", "bfloat16"]
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from internalize.constructions.directions import Directions
-from internalize.constructions.weights import HeadWeights
+from internalize.constructions.weights import Directions, HeadWeights
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,8 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from internalize.constructions.checking import share_right
 from internalize.constructions.construction import Construction, Precision
-from internalize.constructions.inputs import adversarial_inputs, random_inputs, spread
+from internalize.constructions.exactness import adversarial_inputs, random_inputs, share_right, spread
 
 Build = Callable[[Precision, float | None], Construction]
 """The construction in a precision and with a β (the theorem's where it is None)."""

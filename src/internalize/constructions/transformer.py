@@ -70,7 +70,7 @@ class ReluMlp(nn.Module):
         return x
 
 
-class Attention(nn.Module):
+class SoftmaxAttention(nn.Module):
     """Causal softmax attention; the heads' outputs are summed."""
 
     def __init__(self, shape: Shape) -> None:
@@ -121,12 +121,12 @@ class Attention(nn.Module):
         return total, all_scores, all_weights
 
 
-class Layer(nn.Module):
+class SoftmaxLayer(nn.Module):
     """Attention, then the MLP; each replaces what it reads."""
 
     def __init__(self, shape: Shape, mlp: ReluMlp) -> None:
         super().__init__()
-        self.attention = Attention(shape)
+        self.attention = SoftmaxAttention(shape)
         self.mlp = mlp
 
     def depends(self, varying: Tensor) -> Tensor:
@@ -143,12 +143,12 @@ class SoftmaxTransformer(nn.Module):
         self.tokens = nn.Parameter(torch.zeros(shape.tokens, shape.embedding))
         self.positions = nn.Parameter(torch.zeros(shape.positions, shape.embedding))
         widths = (shape.embedding, *shape.mlp_widths, shape.embedding)
-        self.layers = nn.ModuleList(Layer(shape, ReluMlp(widths)) for _ in range(shape.depth))
+        self.layers = nn.ModuleList(SoftmaxLayer(shape, ReluMlp(widths)) for _ in range(shape.depth))
 
     @property
-    def blocks(self) -> list[Layer]:
+    def blocks(self) -> list[SoftmaxLayer]:
         """The layers, from the first to the last."""
-        return cast(list[Layer], list(self.layers))
+        return cast(list[SoftmaxLayer], list(self.layers))
 
     def forward(self, tokens: Tensor) -> Tensor:
         """(batch, positions) token ids to (batch, embedding)."""

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from internalize.curricula.curriculum import Shown
-from internalize.measure.transformer import TransformerPredictor
+from internalize.measure.predictor import TransformerPredictor
 from internalize.statistics import Interval, Rate, mean_interval
 from internalize.tasks import InputDistribution, Semiautomaton
 

@@ -21,8 +21,8 @@ from internalize.errors import require
 from internalize.measure.internalization import (
     Clause,
     Cost,
+    DefinitionVerdict,
     Tally,
-    Verdict,
     same_class_other_weights,
 )
 from internalize.measure.predictor import Predictor
@@ -30,7 +30,7 @@ from internalize.statistics import Interval, clopper_pearson
 
 
 @dataclass(frozen=True)
-class DistributionalInternalization(Verdict):
+class DistributionalInternalization(DefinitionVerdict):
     """The verdict for one ε and one distribution."""
 
     epsilon: float

@@ -43,7 +43,7 @@ class Cost:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class DefinitionVerdict:
     """A definition, clause by clause."""
 
     clauses: tuple[Clause, ...]
@@ -64,7 +64,7 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class Internalization(Verdict):
+class Internalization(DefinitionVerdict):
     """The verdict of the strict definition, and how far it can be trusted: proved if exhaustive, otherwise not
     refuted by the sample."""
 

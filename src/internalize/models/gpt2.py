@@ -131,7 +131,7 @@ class Attention(nn.Module):
         return self.c_proj(mixed.transpose(1, 2).flatten(2)), LayerCache(k, v)
 
 
-class MLP(nn.Module):
+class GPT2MLP(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.c_fc = Conv1D(config.width, config.mlp_width)
@@ -148,7 +148,7 @@ class Block(nn.Module):
         self.ln_1 = nn.LayerNorm(config.width, eps=LAYER_NORM_EPSILON)
         self.attn = Attention(config)
         self.ln_2 = nn.LayerNorm(config.width, eps=LAYER_NORM_EPSILON)
-        self.mlp = MLP(config)
+        self.mlp = GPT2MLP(config)
 
     def forward(self, x: Tensor, cache: LayerCache | None) -> tuple[Tensor, LayerCache]:
         mixed, cache = self.attn(self.ln_1(x), cache)

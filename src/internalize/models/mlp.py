@@ -14,15 +14,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from internalize.models.digest import digest_of
-from internalize.models.step import Precision
+from internalize.models.parameters import digest_of
+from internalize.models.path import Precision
 
 CHUNK = 2_048
 """Inputs that are answered at once, so that a large sample needs little memory."""
 
 
 @dataclass(frozen=True)
-class Shape:
+class MLPShape:
     """Of a network: what it reads and how large it is."""
 
     inputs: int
@@ -55,9 +55,9 @@ class MLP:
         self.biases = biases
 
     @property
-    def shape(self) -> Shape:
+    def shape(self) -> MLPShape:
         hidden = self.weights[:-1]
-        return Shape(self.weights[0].shape[1], len(hidden), hidden[0].shape[0])
+        return MLPShape(self.weights[0].shape[1], len(hidden), hidden[0].shape[0])
 
     def __call__(self, x: Tensor) -> Tensor:
         """(batch, inputs) to (batch,)."""
@@ -101,7 +101,7 @@ def mlp_from(tensors: Mapping[str, Tensor], device: torch.device) -> MLP:
     return MLP([own[f"W{i}"] for i in layers], [own[f"b{i}"] for i in layers])
 
 
-def new_mlp(shape: Shape, generator: torch.Generator) -> MLP:
+def new_mlp(shape: MLPShape, generator: torch.Generator) -> MLP:
     """Weights and biases uniform in ±1/√inputs of the layer, as PyTorch's linear layers begin; consumes it."""
     weights: list[Tensor] = []
     biases: list[Tensor] = []

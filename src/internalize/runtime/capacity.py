@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 
 from internalize.configs.named import Copies
-from internalize.constructions.memory import require_memory
+from internalize.constructions.weights import require_memory
 from internalize.kinds.chain.config import ChainConfig
 from internalize.kinds.chain.experiment import ChainExperiment
 from internalize.kinds.hints.config import HintsConfig

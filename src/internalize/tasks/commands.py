@@ -51,7 +51,7 @@ def tasks_command(arguments: TasksArguments) -> None:
 
 
 def task_as_json(task: Semiautomaton) -> dict[str, object]:
-    """The same form that `tasks/files.py` reads."""
+    """The same form that `tasks/names.py` reads."""
     return {
         "name": task.name,
         "states": list(task.state_names),

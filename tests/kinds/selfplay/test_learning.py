@@ -25,7 +25,7 @@ from internalize.kinds.selfplay.program import Played, self_play
 from internalize.kinds.selfplay.schedule import learning_rate
 from internalize.kinds.selfplay.search import Noise, Rule, Searched, _noisy
 from internalize.kinds.selfplay.state import SelfPlayState
-from internalize.models.adamw import AdamW
+from internalize.models.parameters import AdamW
 from internalize.models.policy_value import PolicyValue
 from internalize.runtime.streams import Streams
 

@@ -11,8 +11,8 @@ from internalize.kinds.chain.config import ChainConfig
 from internalize.kinds.chain.counting import measured_answers, megabytes
 from internalize.kinds.chain.experiment import ChainExperiment
 from internalize.kinds.chain.state import ChainState
-from internalize.measure.generation import generate
-from internalize.models.kernel import make_decoder
+from internalize.measure.predictor import generate
+from internalize.models.path import make_decoder
 from internalize.runtime.streams import Streams
 from internalize.runtime.trials import median_seconds
 

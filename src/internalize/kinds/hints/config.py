@@ -11,9 +11,8 @@ from internalize.configs.named import Copies, Source
 from internalize.configs.seeds import require_seed
 from internalize.configs.typed import typed
 from internalize.errors import require
-from internalize.models.step import Precision
-from internalize.tasks.circuit_names import find_circuit
-from internalize.tasks.circuits import Circuit, parity_circuit
+from internalize.models.path import Precision
+from internalize.tasks.circuits import Circuit, find_circuit, parity_circuit
 from internalize.tasks.hints import Form, HintedTask, Replacement
 from internalize.tasks.parity import HiddenParity
 

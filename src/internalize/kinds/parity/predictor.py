@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from internalize.measure.predictor import Prediction
-from internalize.models.digest import digest_of
 from internalize.models.linear_attention import parity_activation
+from internalize.models.parameters import digest_of
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from torch import Tensor
 from internalize.kinds.selfplay.evaluations import Evaluations
 from internalize.kinds.selfplay.search import Rule, search
 from internalize.measure.predictor import Prediction
-from internalize.models.digest import digest_of
+from internalize.models.parameters import digest_of
 from internalize.models.policy_value import PolicyValue
 
 

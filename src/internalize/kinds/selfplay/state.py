@@ -11,8 +11,7 @@ from torch import Tensor
 
 from internalize.configs.codec import Json
 from internalize.kinds.selfplay.config import SelfPlayConfig
-from internalize.models.adamw import AdamW
-from internalize.models.flat import flatten_parameters
+from internalize.models.parameters import AdamW, flatten_parameters
 from internalize.models.policy_value import PolicyValue
 
 BETAS = (0.9, 0.99)

@@ -8,14 +8,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from internalize.models.fast.attention import Attended, FusedAttention, Products
-from internalize.models.fast.buffers import Buffer
-from internalize.models.fast.plan import Level
-from internalize.models.fast.threads import Workers
-from internalize.models.fast.weights import LayerWeights, Weights
+from internalize.models.fast.attention import Attended, FusedAttention, Level, Products
+from internalize.models.fast.step import ThreadTeam
+from internalize.models.fast.weights import Buffer, LayerWeights, Weights
 from internalize.models.gpt2 import GPT2, LAYER_NORM_EPSILON
-from internalize.models.kernels.gelu import gelu_kernel
-from internalize.models.kernels.rows import normalise
+from internalize.models.kernels.rows import gelu_kernel, normalise
 
 ROWS_A_TILE = 1024
 
@@ -34,7 +31,7 @@ class FastDecoder:
         self.weights = Weights(model, "fp32")
         config = model.config
         self.cache = [Buffer.zeros(batch * self.length, 2 * config.width) for _ in range(config.depth)]
-        self.workers = Workers(threads)
+        self.workers = ThreadTeam(threads)
         self.attention = [
             FusedAttention(config, model.context, half=False) for _ in range(self.workers.threads)
         ]

@@ -1,16 +1,19 @@
-"""The plain path with dropout, for training only: as in Hugging Face's GPT-2, but from an explicit stream.
+"""Two further passes over a GPT-2: with dropout, for training, and with its attention shown, for analyses.
 
-Dropped are the embeddings, the attention weights, and what attention and MLP add to the residual stream. The
-last layer is computed only at the positions that the loss looks at: most of the work of a shallow model.
+Dropout is as in Hugging Face's GPT-2, but from an explicit stream: dropped are the embeddings, the attention
+weights, and what attention and MLP add to the residual stream. Its last layer is computed only at the positions
+that the loss looks at: most of the work of a shallow model.
 """
 
 from __future__ import annotations
+
+from typing import cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from internalize.models.gpt2 import GPT2, Attention, Block
+from internalize.models.gpt2 import GPT2, Attention, Block, rotate
 
 
 def logits_with_dropout(model: GPT2, tokens: Tensor, first: int, drops: torch.Generator) -> Tensor:
@@ -50,3 +53,26 @@ def _attention(attention: Attention, x: Tensor, first: int, p: float, drops: tor
     weights = drop(F.softmax(scores.masked_fill(~seen, float("-inf")), dim=-1), p, drops)
     mixed: Tensor = attention.c_proj((weights @ v).transpose(1, 2).flatten(2))
     return mixed
+
+
+def run_with_attention(model: GPT2, tokens: Tensor) -> tuple[tuple[Tensor, ...], list[Tensor], Tensor]:
+    """The plain pass over (batch, length) tokens.
+
+    Returns for each layer the mean attention (heads, length, length) over the batch, the residual stream
+    (batch, length, width) before the first and after every layer, and the logits at the last position.
+    """
+    x = model.embed(tokens)
+    stream, patterns = [x], []
+    for block in cast(list[Block], list(model.transformer.h)):
+        attention = block.attn
+        q, k, _ = attention.c_attn(block.ln_1(x)).chunk(3, dim=-1)
+        q, k = (part.unflatten(-1, (attention.heads, -1)).transpose(1, 2) for part in (q, k))
+        if attention.rotary:
+            q, k = rotate(q, 0), rotate(k, 0)
+        scores = q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5
+        later = torch.ones(scores.shape[-2:], dtype=torch.bool, device=x.device).triu(1)
+        patterns.append(scores.masked_fill(later, -torch.inf).softmax(dim=-1).mean(dim=0))
+        x, _ = block(x, None)
+        stream.append(x)
+    logits = model.transformer.ln_f(x[:, -1]) @ model.transformer.wte.weight.T
+    return tuple(patterns), stream, logits
