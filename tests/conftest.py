@@ -11,7 +11,11 @@ import pytest
 import torch
 from hypothesis import settings
 
-from internalize import (
+from tests.shapes import check_shapes
+
+check_shapes()  # before anything of the package is imported
+
+from internalize import (  # noqa: E402
     ChainConfig,
     EvaluationConfig,
     Execution,

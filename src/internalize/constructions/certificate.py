@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor
@@ -28,6 +28,9 @@ from internalize.constructions.exactness import (
 )
 from internalize.constructions.lookback import circular_positions
 from internalize.constructions.transformer import LayerRecord
+
+if TYPE_CHECKING:
+    from jaxtyping import Int
 
 Sense = Literal["at least", "at most"]
 REGISTER_TOLERANCE = 1 / 16
@@ -54,7 +57,7 @@ class Inequality:
         return -distance if self.sense == "at least" else distance
 
 
-def measure_inequalities(construction: Construction, symbols: Tensor) -> list[Inequality]:
+def measure_inequalities(construction: Construction, symbols: Int[Tensor, "count T"]) -> list[Inequality]:
     """The worst case over (count, T) inputs of every inequality, layer by layer.
 
     score gap        the right position wins by β·Δ/2, in the self head on every row, in the look-back head on
@@ -75,14 +78,14 @@ def measure_inequalities(construction: Construction, symbols: Tensor) -> list[In
 
 
 @torch.no_grad()
-def _measure(construction: Construction, symbols: Tensor) -> list[Inequality]:
+def _measure(construction: Construction, symbols: Int[Tensor, "count T"]) -> list[Inequality]:
     records = construction.network.record(construction.tokens(symbols))
     layers = (_measure_layer(construction, symbols, i, record) for i, record in enumerate(records, start=1))
     return [inequality for layer in layers for inequality in layer]
 
 
 def _measure_layer(
-    construction: Construction, symbols: Tensor, layer: int, record: LayerRecord
+    construction: Construction, symbols: Int[Tensor, "count T"], layer: int, record: LayerRecord
 ) -> list[Inequality]:
     plan, directions = construction.plan, construction.directions
     gap, error = _attention_errors(construction, layer, record)

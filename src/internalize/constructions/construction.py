@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor
@@ -13,6 +13,9 @@ from torch import Tensor
 from internalize.constructions.lookback import AttentionPlan, circular_positions, look_back_head, self_head
 from internalize.constructions.transformer import SoftmaxTransformer
 from internalize.constructions.weights import AffineWeights, Directions, Shape
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
 
 
 @dataclass(frozen=True)
@@ -24,10 +27,10 @@ class Unembedding:
     """
 
     sizes: tuple[int, ...]
-    states: Tensor
+    states: Int[Tensor, " combinations"]
     """(product of sizes,) int64."""
 
-    def decode(self, registers: Tensor) -> Tensor:
+    def decode(self, registers: Float[Tensor, "batch registers"]) -> Int[Tensor, " batch"]:
         """(batch, registers) to (batch,) states; -1 where a register is nearest to no value it can take.
 
         Every combination of register values stands for a state, so the nearest combination is found one
@@ -77,15 +80,15 @@ class Construction(ABC):
         return self.network.shape
 
     @abstractmethod
-    def tokens(self, symbols: Tensor) -> Tensor:
+    def tokens(self, symbols: Int[Tensor, "batch T"]) -> Int[Tensor, "batch 2*T+1"]:
         """(batch, T) symbols to the (batch, M) tokens that the network reads."""
 
     @abstractmethod
-    def trace(self, symbols: Tensor) -> Tensor:
+    def trace(self, symbols: Int[Tensor, "batch T"]) -> Int[Tensor, "batch T+1"]:
         """(batch, T) symbols to the true states (batch, T+1), q_0 … q_T, computed without the network."""
 
     @abstractmethod
-    def held(self, symbols: Tensor, layers: int) -> Tensor:
+    def held(self, symbols: Int[Tensor, "batch T"], layers: int) -> Int[Tensor, "batch 2*T+1 registers"]:
         """(batch, T) symbols to (batch, M, registers): what each position should hold after that many layers.
 
         Integers, computed without the network.
@@ -100,7 +103,7 @@ class Construction(ABC):
     def reads_state_last(self) -> bool:
         """Whether q_0 stands behind the symbols, as in the paper's prompts, or in front of them."""
 
-    def final_states(self, symbols: Tensor) -> Tensor:
+    def final_states(self, symbols: Int[Tensor, "batch T"]) -> Int[Tensor, " batch"]:
         """(batch, T) symbols to the right answers (batch,)."""
         return self.trace(symbols)[:, -1]
 
@@ -110,7 +113,7 @@ class Construction(ABC):
         return (*names, "q0") if self.reads_state_last else ("q0", *names)
 
     @torch.no_grad()
-    def answer(self, symbols: Tensor) -> Tensor:
+    def answer(self, symbols: Int[Tensor, "batch T"]) -> Int[Tensor, " batch"]:
         """(batch, T) symbols to the network's answers (batch,); -1 where it wrote no state."""
         return self.unembedding.decode(self.network(self.tokens(symbols))[:, self.read_out])
 
@@ -121,7 +124,11 @@ class Construction(ABC):
 
 
 def build_network(
-    shape: Shape, registers: Tensor, directions: Directions, plan: AttentionPlan, mlp: Sequence[AffineWeights]
+    shape: Shape,
+    registers: Int[Tensor, "tokens registers"],
+    directions: Directions,
+    plan: AttentionPlan,
+    mlp: Sequence[AffineWeights],
 ) -> SoftmaxTransformer:
     """Write all weights, in float64: tables, then for every layer the two heads and the same MLP.
 

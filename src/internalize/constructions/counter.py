@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import TYPE_CHECKING, final
 
 import torch
 from torch import Tensor
@@ -19,6 +19,9 @@ from internalize.constructions.construction import DTYPES, Construction, Precisi
 from internalize.constructions.lookback import attention_plan
 from internalize.constructions.weights import AffineWeights, Directions, Shape, bytes_needed, require_memory
 from internalize.errors import require
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Float64, Int
 
 
 def prime_powers(n: int) -> tuple[int, ...]:
@@ -38,7 +41,7 @@ def prime_powers(n: int) -> tuple[int, ...]:
     return tuple(factors)
 
 
-def residues(values: Tensor, moduli: tuple[int, ...]) -> Tensor:
+def residues(values: Int[Tensor, " *shape"], moduli: tuple[int, ...]) -> Int[Tensor, "*shape {len(moduli)}"]:
     """(…) integers to (…, moduli) residues."""
     return values[..., None] % torch.tensor(moduli, device=values.device)
 
@@ -63,7 +66,9 @@ FLAT = 0.25
 integer, so that no precision has to round a weight."""
 
 
-def modular_adder(modulus: int) -> tuple[Tensor, Tensor, Tensor, float]:
+def modular_adder(
+    modulus: int,
+) -> tuple[Float64[Tensor, " units"], Float64[Tensor, " units"], Float64[Tensor, " units"], float]:
     """u + v ↦ (u + v) mod N on every s ± 1/4, s = 0 … 2N-2, with 4N-4 hidden units.
 
     Between two plateaus, from a = s - 3/4 to b = s - 1/4, the value climbs by one, or falls by N - 1 where
@@ -112,7 +117,7 @@ def adder_mlp(moduli: Sequence[int], directions: Directions) -> list[AffineWeigh
     ]
 
 
-def wires(rows: Tensor) -> Tensor:
+def wires(rows: Float[Tensor, "wires size"]) -> Float[Tensor, "2*wires size"]:
     """(wires, size) to (2·wires, size): x = ReLU(x) - ReLU(-x), so two units carry any number through.
 
     The same matrix, transposed, puts the two halves together again.
@@ -134,17 +139,17 @@ class CounterConstruction(Construction):
 
     reads_state_last = True
 
-    def tokens(self, symbols: Tensor) -> Tensor:
+    def tokens(self, symbols: Int[Tensor, "batch T"]) -> Int[Tensor, "batch 2*T+1"]:
         """y = (0, …, 0, σ_1, …, σ_T, q_0)."""
         batch, T = symbols.shape
         start = symbols.new_full((batch, 1), self.initial_state)
         return torch.cat([symbols.new_zeros(batch, T), symbols, start], dim=1)
 
-    def trace(self, symbols: Tensor) -> Tensor:
+    def trace(self, symbols: Int[Tensor, "batch T"]) -> Int[Tensor, "batch T+1"]:
         start = symbols.new_full((len(symbols), 1), self.initial_state)
         return torch.cat([start, symbols], dim=1).cumsum(dim=1) % self.states
 
-    def held(self, symbols: Tensor, layers: int) -> Tensor:
+    def held(self, symbols: Int[Tensor, "batch T"], layers: int) -> Int[Tensor, "batch 2*T+1 registers"]:
         """Window sums, as differences of running sums."""
         running = self.tokens(symbols).cumsum(dim=1)
         before = torch.zeros_like(running)

@@ -13,7 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 import torch
 from torch import Tensor
@@ -22,6 +22,9 @@ from internalize.constructions.construction import Construction
 from internalize.measure.predictor import Prediction
 from internalize.models.parameters import digest_of
 from internalize.tasks.inputs import all_inputs
+
+if TYPE_CHECKING:
+    from jaxtyping import Int, Shaped
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -54,7 +57,7 @@ MOST_PLACES = 500
 """A single symbol is tried at all places of sequences up to this length."""
 
 
-def adversarial_inputs(symbols: int, horizon: int) -> Tensor:
+def adversarial_inputs(symbols: int, horizon: int) -> Int[Tensor, "count {horizon}"]:
     """(count, T): all alike, alternating, and a single symbol other than 0 at every place (of many: some).
 
     Residues are extreme or carry on at every step, and one symbol alone must arrive from wherever it stands.
@@ -69,14 +72,14 @@ def adversarial_inputs(symbols: int, horizon: int) -> Tensor:
     return torch.cat([*constant, *alternating, single * (1 % symbols), single * top]).unique(dim=0)
 
 
-def spread(rows: Tensor, most: int) -> Tensor:
+def spread(rows: Shaped[Tensor, " count *rest"], most: int) -> Shaped[Tensor, " kept *rest"]:
     """At most so many of the rows, evenly spread, the first and the last among them."""
     if len(rows) <= most:
         return rows
     return rows[torch.linspace(0, len(rows) - 1, most).round().long()]
 
 
-def random_inputs(symbols: int, horizon: int, count: int, seed: int) -> Tensor:
+def random_inputs(symbols: int, horizon: int, count: int, seed: int) -> Int[Tensor, "{count} {horizon}"]:
     """(count, T) uniform symbols; the same seed gives the same inputs."""
     generator = torch.Generator().manual_seed(seed)
     return torch.randint(symbols, (count, horizon), generator=generator)
@@ -152,7 +155,9 @@ def check(
     return Check(exhaustive, done, nasty, wrong, first)
 
 
-def _wrong_inputs(construction: Construction, symbols: Tensor) -> tuple[int, Tensor]:
+def _wrong_inputs(
+    construction: Construction, symbols: Int[Tensor, "batch T"]
+) -> tuple[int, Int[Tensor, "wrong T"]]:
     """How many inputs there were, and those (wrong, T) that were answered wrongly."""
     return len(symbols), symbols[construction.answer(symbols) != construction.final_states(symbols)]
 
@@ -163,14 +168,14 @@ def chunk_size(construction: Construction) -> int:
     return max(1, CHUNK_NUMBERS // (shape.positions * max(shape.mlp_width, shape.embedding)))
 
 
-def share_right(construction: Construction, symbols: Tensor) -> float:
+def share_right(construction: Construction, symbols: Int[Tensor, "count T"]) -> float:
     """The share of (count, T) inputs that are answered rightly."""
     pieces = _pieces([symbols], chunk_size(construction))
     failed = side_by_side(partial(_wrong_inputs, construction), pieces)
     return 1 - sum(len(wrong) for _, wrong in failed) / len(symbols)
 
 
-def _pieces(groups: list[Tensor], chunk: int) -> Iterator[Tensor]:
+def _pieces(groups: list[Int[Tensor, "_ T"]], chunk: int) -> Iterator[Int[Tensor, "batch T"]]:
     for group in groups:
         yield from group.split(chunk)
 
@@ -194,7 +199,7 @@ class ConstructionPredictor:
     def weights_digest(self) -> str:
         return digest_of(sorted(self.construction.network.state_dict().items()))
 
-    def answer(self, inputs: Tensor) -> Prediction:
+    def answer(self, inputs: Int[Tensor, "batch T"]) -> Prediction:
         """One forward pass an input."""
         pieces = [self.construction.answer(piece) for piece in inputs.split(chunk_size(self.construction))]
         count = len(inputs)

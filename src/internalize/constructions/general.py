@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, final
+from typing import TYPE_CHECKING, Literal, final
 
 import torch
 from torch import Tensor
@@ -22,6 +22,9 @@ from internalize.constructions.lookback import attention_plan
 from internalize.constructions.weights import AffineWeights, Directions, Shape, bytes_needed, require_memory
 from internalize.errors import require
 from internalize.tasks.semiautomaton import Semiautomaton
+
+if TYPE_CHECKING:
+    from jaxtyping import Float64, Int
 
 SLOPE = 1 / (1 - 2 * FLAT)
 """A step climbs from 0 to 1 between two plateaus."""
@@ -49,7 +52,9 @@ def composition_mlp(states: int, directions: Directions) -> list[AffineWeights]:
     ]
 
 
-def _steps(states: int, directions: Directions) -> tuple[Tensor, Tensor]:
+def _steps(
+    states: int, directions: Directions
+) -> tuple[Float64[Tensor, "units {directions.size}"], Float64[Tensor, " units"]]:
     """Units (block, register, step j, foot or head): ReLU(x - (j - 3/4)) and ReLU(x - (j - 1/4)).
 
     Twice their difference is 0 up to j - 3/4 and 1 from j - 1/4 on: the step [x ≥ j].
@@ -61,7 +66,7 @@ def _steps(states: int, directions: Directions) -> tuple[Tensor, Tensor]:
     return weight, -thresholds.flatten().repeat(len(registers))
 
 
-def _selection(states: int) -> tuple[Tensor, Tensor]:
+def _selection(states: int) -> tuple[Float64[Tensor, "units steps"], Float64[Tensor, " units"]]:
     """Units (q, k): g(k) + |Q|·[f(q) = k] - |Q|, from the units of `_steps`."""
     held, fetched = 0, 1
     step = torch.tensor([SLOPE, -SLOPE], dtype=torch.float64)
@@ -92,17 +97,17 @@ class GeneralConstruction(Construction):
 
     reads_state_last = False
 
-    def tokens(self, symbols: Tensor) -> Tensor:
+    def tokens(self, symbols: Int[Tensor, "batch T"]) -> Int[Tensor, "batch 2*T+1"]:
         """(dummy, …, dummy, q_0, σ_1, …, σ_T)."""
         batch, T = symbols.shape
         dummies = symbols.new_full((batch, T), self.symbols)
         start = symbols.new_full((batch, 1), self.symbols + 1 + self.initial_state)
         return torch.cat([dummies, start, symbols], dim=1)
 
-    def trace(self, symbols: Tensor) -> Tensor:
+    def trace(self, symbols: Int[Tensor, "batch T"]) -> Int[Tensor, "batch T+1"]:
         return self.task.trace(symbols, self.initial_state)
 
-    def held(self, symbols: Tensor, layers: int) -> Tensor:
+    def held(self, symbols: Int[Tensor, "batch T"], layers: int) -> Int[Tensor, "batch 2*T+1 registers"]:
         """Compositions over windows, by the recurrence on integers."""
         maps = token_maps(self.task)[self.tokens(symbols)]
         for layer in range(1, layers + 1):
@@ -116,7 +121,7 @@ class GeneralConstruction(Construction):
         return tuple(f"where {name} leads" for name in self.task.state_names)
 
 
-def token_maps(task: Semiautomaton) -> Tensor:
+def token_maps(task: Semiautomaton) -> Int[Tensor, "tokens states"]:
     """(tokens, |Q|) int64: each symbol's δ(·, σ), the identity for the dummy, a constant map for each state."""
     states = torch.arange(task.states)
     constants = states[:, None].expand(-1, task.states)

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from internalize.constructions.weights import Directions, HeadWeights
+
+if TYPE_CHECKING:
+    from jaxtyping import Float64
 
 
 @dataclass(frozen=True)
@@ -63,7 +67,7 @@ def attention_plan(horizon: int, largest: int, beta: float | None = None) -> Att
     return AttentionPlan(horizon, largest, theorem if beta is None else beta)
 
 
-def circular_positions(count: int) -> Tensor:
+def circular_positions(count: int) -> Float64[Tensor, "{count} 2"]:
     """(count, 2): position i = 1 … count as the point at angle 2πi/count.
 
     All points have length one, so a dot product is largest with the point itself, and neighbours, the
@@ -73,7 +77,7 @@ def circular_positions(count: int) -> Tensor:
     return torch.stack([angle.cos(), angle.sin()], dim=1)
 
 
-def rotation_back(steps: int, count: int) -> Tensor:
+def rotation_back(steps: int, count: int) -> Float64[Tensor, "2 2"]:
     """(2, 2): turns the point of position i into that of position i - steps."""
     angle = 2 * math.pi * steps / count
     cos, sin = math.cos(angle), math.sin(angle)
@@ -112,6 +116,6 @@ def look_back_head(directions: Directions, plan: AttentionPlan, stride: int) -> 
     )
 
 
-def _pad_above(rows: Tensor, count: int) -> Tensor:
+def _pad_above(rows: Float64[Tensor, "rows size"], count: int) -> Float64[Tensor, "rows+{count} size"]:
     """Rows of zeros on top: heads have one row a register and two for the position."""
     return torch.cat([rows.new_zeros(count, rows.shape[1]), rows])

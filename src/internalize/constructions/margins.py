@@ -6,13 +6,16 @@ import copy
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor
 
 from internalize.constructions.construction import Construction, Precision
 from internalize.constructions.exactness import adversarial_inputs, random_inputs, share_right, spread
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 Build = Callable[[Precision, float | None], Construction]
 """The construction in a precision and with a β (the theorem's where it is None)."""
@@ -129,5 +132,5 @@ def perturb(construction: Construction, kind: NoiseKind, level: float, seed: int
     return replace(construction, network=network)
 
 
-def _normal(like: Tensor, generator: torch.Generator) -> Tensor:
+def _normal(like: Float[Tensor, " *shape"], generator: torch.Generator) -> Float[Tensor, " *shape"]:
     return torch.randn(like.shape, generator=generator, dtype=torch.float64).to(like.dtype)

@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from internalize.errors import BadInput
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Float64
 
 
 @dataclass(frozen=True)
@@ -56,18 +60,18 @@ class Shape:
 class HeadWeights:
     """One attention head: W_Q, W_K, W_V (head size, embedding) and W_C (embedding, head size)."""
 
-    query: Tensor
-    key: Tensor
-    value: Tensor
-    output: Tensor
+    query: Float[Tensor, "head_size embedding"]
+    key: Float[Tensor, "head_size embedding"]
+    value: Float[Tensor, "head_size embedding"]
+    output: Float[Tensor, "embedding head_size"]
 
 
 @dataclass(frozen=True)
 class AffineWeights:
     """x ↦ weight·x + bias: (outputs, inputs) and (outputs,)."""
 
-    weight: Tensor
-    bias: Tensor
+    weight: Float[Tensor, "outputs inputs"]
+    bias: Float[Tensor, " outputs"]
 
 
 def available_memory() -> int:
@@ -134,6 +138,6 @@ class Directions:
         """The point on the circle that says where we are."""
         return slice(2 * self.registers, 2 * self.registers + 2)
 
-    def extract(self, block: slice) -> Tensor:
+    def extract(self, block: slice) -> Float64[Tensor, "block {self.size}"]:
         """The matrix (block, size) that reads a block; its transpose writes it. The paper's E_1, E_2, E_p."""
         return torch.eye(self.size, dtype=torch.float64)[block]

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -27,6 +28,9 @@ from internalize.measure.internalization import (
 )
 from internalize.measure.predictor import Predictor
 from internalize.statistics import Interval, clopper_pearson
+
+if TYPE_CHECKING:
+    from jaxtyping import Float64, Shaped
 
 
 @dataclass(frozen=True)
@@ -50,10 +54,10 @@ class DistributionalInternalization(DefinitionVerdict):
 def check_distributional(
     fast: Predictor,
     slow: Predictor,
-    batches: Iterable[Tensor],
-    truth: Callable[[Tensor], Tensor],
+    batches: Iterable[Shaped[Tensor, "batch ..."]],
+    truth: Callable[[Shaped[Tensor, "batch ..."]], Shaped[Tensor, " batch"]],
     epsilon: float,
-    probability: Callable[[Tensor], Tensor] | None = None,
+    probability: Callable[[Shaped[Tensor, "batch ..."]], Float64[Tensor, " batch"]] | None = None,
 ) -> DistributionalInternalization:
     """Whether `fast` (ε, D)-internalizes `slow`.
 
@@ -89,7 +93,7 @@ def check_distributional(
     )
 
 
-def one_each(batch: Tensor) -> Tensor:
+def one_each(batch: Shaped[Tensor, "batch ..."]) -> Float64[Tensor, " batch"]:
     """A sample counts its inputs."""
     return torch.ones(len(batch), dtype=torch.float64)
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor
@@ -20,6 +20,9 @@ from torch import Tensor
 from internalize.configs.codec import Json
 from internalize.measure.predictor import Prediction, Predictor
 from internalize.statistics import clopper_pearson
+
+if TYPE_CHECKING:
+    from jaxtyping import Shaped
 
 ClauseName = Literal["same_class", "different_weights", "agreement", "risk", "faster"]
 
@@ -83,7 +86,7 @@ class Internalization(DefinitionVerdict):
 
 
 def check_internalization(
-    fast: Predictor, slow: Predictor, batches: Iterable[Tensor], exhaustive: bool
+    fast: Predictor, slow: Predictor, batches: Iterable[Shaped[Tensor, "batch ..."]], exhaustive: bool
 ) -> Internalization:
     """Whether `fast`, h_θ', internalizes `slow`, P(h_θ).
 

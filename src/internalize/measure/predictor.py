@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 from torch import Tensor
@@ -20,16 +20,19 @@ from internalize.models.parameters import digest_of
 from internalize.models.path import Decoder, Kernel, make_decoder
 from internalize.sequences.rendering import Renderer
 
+if TYPE_CHECKING:
+    from jaxtyping import Float64, Int, Shaped
+
 
 @dataclass(frozen=True)
 class Prediction:
     """Answers to a batch of inputs, and what each of them cost."""
 
-    output: Tensor
+    output: Int[Tensor, " batch"]
     """(batch,) int64: the answer; -1 where none was given."""
-    forward_passes: Tensor
+    forward_passes: Int[Tensor, " batch"]
     """(batch,) int64: calls of the network."""
-    flops: Tensor
+    flops: Float64[Tensor, " batch"]
     """(batch,) float64: floating-point operations of these calls."""
 
 
@@ -44,14 +47,18 @@ class Predictor(Protocol):
     def weights_digest(self) -> str:
         """A hash of its parameters θ."""
 
-    def answer(self, inputs: Tensor) -> Prediction:
+    def answer(self, inputs: Shaped[Tensor, "batch ..."]) -> Prediction:
         """(batch, …) inputs of the task."""
 
 
 @torch.no_grad()
 def generate(
-    decoder: Decoder, prompt: Tensor, eos: int, limit: int, forced_states: int | None = None
-) -> Tensor:
+    decoder: Decoder,
+    prompt: Int[Tensor, "batch length"],
+    eos: int,
+    limit: int,
+    forced_states: int | None = None,
+) -> Int[Tensor, "batch written"]:
     """(batch, length) prompt to (batch, at most `limit`) tokens; after its EOS a row repeats EOS.
 
     forced_states: write exactly this many tokens and then EOS, whatever the model would rather do.
@@ -107,7 +114,7 @@ class TransformerPredictor:
     def weights_digest(self) -> str:
         return digest_of(self.model.weights().items())
 
-    def generate(self, symbols: Tensor) -> Tensor:
+    def generate(self, symbols: Int[Tensor, "batch T"]) -> Int[Tensor, "batch written"]:
         """(batch, T) symbols to (batch, at most T+2) tokens."""
         rows = [self._generate_chunk(chunk) for chunk in symbols.split(self._chunk())]
         longest = max(row.shape[1] for row in rows)
@@ -120,14 +127,14 @@ class TransformerPredictor:
         a_sequence = 8 * config.depth * self.model.context * config.width
         return max(1, min(2_000, CACHE_BYTES // a_sequence))
 
-    def _generate_chunk(self, symbols: Tensor) -> Tensor:
+    def _generate_chunk(self, symbols: Int[Tensor, "batch T"]) -> Int[Tensor, "batch written"]:
         renderer = self.renderer
         prompt = renderer.prompt(symbols, self.answer_length)
         forced = self.budget - 1 if self.budget is not None and not renderer.length_hint else None
         decoder = make_decoder(self.kernel, self.model, len(symbols))
         return generate(decoder, prompt, renderer.vocabulary.eos, renderer.generation_limit, forced)
 
-    def answer(self, inputs: Tensor) -> Prediction:
+    def answer(self, inputs: Int[Tensor, "batch T"]) -> Prediction:
         answers = self.renderer.read(self.generate(inputs))
         costs = torch.tensor(
             [self.flops(written) for written in range(self.renderer.generation_limit + 1)],

@@ -10,12 +10,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from internalize.models.parameters import digest_of
 from internalize.models.path import Precision
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 CHUNK = 2_048
 """Inputs that are answered at once, so that a large sample needs little memory."""
@@ -59,11 +63,11 @@ class MLP:
         hidden = self.weights[:-1]
         return MLPShape(self.weights[0].shape[1], len(hidden), hidden[0].shape[0])
 
-    def __call__(self, x: Tensor) -> Tensor:
+    def __call__(self, x: Float[Tensor, "batch inputs"]) -> Float[Tensor, " batch"]:
         """(batch, inputs) to (batch,)."""
         return torch.cat([self._outputs(chunk) for chunk in x.split(CHUNK)])
 
-    def _outputs(self, hidden: Tensor) -> Tensor:
+    def _outputs(self, hidden: Float[Tensor, "batch inputs"]) -> Float[Tensor, " batch"]:
         for W, b in zip(self.weights[:-1], self.biases[:-1], strict=True):
             hidden = torch.addmm(b, hidden, W.t()).relu_()
         return torch.addmv(self.biases[-1], hidden, self.weights[-1][0])
@@ -135,7 +139,7 @@ class SGD:
         self._half_below: dict[int, Tensor] = {}
 
     @torch.no_grad()
-    def __call__(self, x: Tensor, y: Tensor) -> Tensor:
+    def __call__(self, x: Float[Tensor, "batch inputs"], y: Float[Tensor, " batch"]) -> Float[Tensor, ""]:
         """(batch, inputs) and (batch,) labels to the mean squared error before the step, a scalar tensor.
 
         The error is multiplied by -lr at once, so that what is usually a gradient is here the step itself.
@@ -160,7 +164,9 @@ class SGD:
             gradient = self._gradients[i - 1]
         return loss
 
-    def _forward(self, i: int, below: Tensor, above: Tensor) -> None:
+    def _forward(
+        self, i: int, below: Float[Tensor, "batch inputs"], above: Float[Tensor, "batch outputs"]
+    ) -> None:
         """relu(W_i below + b_i) into `above`; layers counted from 0."""
         b = self.model.biases[i]
         if i in self._half:
@@ -169,7 +175,9 @@ class SGD:
         else:
             torch.addmm(b, below, self._transposed[i], out=above).relu_()
 
-    def _backward(self, i: int, gradient: Tensor, below: Tensor) -> None:
+    def _backward(
+        self, i: int, gradient: Float[Tensor, "batch outputs"], below: Float[Tensor, "batch inputs"]
+    ) -> None:
         """The step of what is below the layer, where anything trainable is, then the layer's own."""
         W = self.model.weights[i]
         if i in self._half:

@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
-def flatten_parameters(module: nn.Module) -> tuple[Tensor, Tensor]:
+
+def flatten_parameters(module: nn.Module) -> tuple[Float[Tensor, " numel"], Float[Tensor, " numel"]]:
     """Move the module's parameters and gradients into two flat tensors (numel,), and return these.
 
     The parameters become views: what changes the flat tensor changes the module, and a backward pass adds
@@ -36,8 +40,8 @@ class AdamW:
 
     def __init__(
         self,
-        parameters: Tensor,
-        gradient: Tensor,
+        parameters: Float[Tensor, " numel"],
+        gradient: Float[Tensor, " numel"],
         lr: float,
         betas: tuple[float, float],
         weight_decay: float,

@@ -7,7 +7,7 @@ that the loss looks at: most of the work of a shallow model.
 
 from __future__ import annotations
 
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import torch
 import torch.nn.functional as F
@@ -15,8 +15,13 @@ from torch import Tensor
 
 from internalize.models.gpt2 import GPT2, Attention, Block, rotate
 
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
 
-def logits_with_dropout(model: GPT2, tokens: Tensor, first: int, drops: torch.Generator) -> Tensor:
+
+def logits_with_dropout(
+    model: GPT2, tokens: Int[Tensor, "batch length"], first: int, drops: torch.Generator
+) -> Float[Tensor, "batch length-{first} vocabulary"]:
     """(batch, length) tokens to logits (batch, length - first, vocabulary) from position `first` on.
 
     Consumes drops: embeddings, then layer by layer attention weights, attention, MLP.
@@ -30,19 +35,23 @@ def logits_with_dropout(model: GPT2, tokens: Tensor, first: int, drops: torch.Ge
     return logits
 
 
-def drop(x: Tensor, p: float, drops: torch.Generator) -> Tensor:
+def drop(x: Float[Tensor, " *shape"], p: float, drops: torch.Generator) -> Float[Tensor, " *shape"]:
     """Each entry 0 with probability p, else divided by 1-p, so that the mean stays."""
     kept = torch.rand(x.shape, generator=drops, device=x.device) >= p
     return x * kept / (1 - p)
 
 
-def _block(block: Block, x: Tensor, first: int, p: float, drops: torch.Generator) -> Tensor:
+def _block(
+    block: Block, x: Float[Tensor, "batch length width"], first: int, p: float, drops: torch.Generator
+) -> Float[Tensor, "batch length-{first} width"]:
     mixed = _attention(block.attn, block.ln_1(x), first, p, drops)
     x = x[:, first:] + drop(mixed, p, drops)
     return x + drop(block.mlp(block.ln_2(x)), p, drops)
 
 
-def _attention(attention: Attention, x: Tensor, first: int, p: float, drops: torch.Generator) -> Tensor:
+def _attention(
+    attention: Attention, x: Float[Tensor, "batch length width"], first: int, p: float, drops: torch.Generator
+) -> Float[Tensor, "batch length-{first} width"]:
     """(batch, length, width) to (batch, length - first, width): only positions from `first` on ask."""
     q, k, v = (
         part.unflatten(-1, (attention.heads, -1)).transpose(1, 2)
@@ -55,7 +64,13 @@ def _attention(attention: Attention, x: Tensor, first: int, p: float, drops: tor
     return mixed
 
 
-def run_with_attention(model: GPT2, tokens: Tensor) -> tuple[tuple[Tensor, ...], list[Tensor], Tensor]:
+def run_with_attention(
+    model: GPT2, tokens: Int[Tensor, "batch length"]
+) -> tuple[
+    tuple[Float[Tensor, "heads length length"], ...],
+    list[Float[Tensor, "batch length width"]],
+    Float[Tensor, "batch vocabulary"],
+]:
     """The plain pass over (batch, length) tokens.
 
     Returns for each layer the mean attention (heads, length, length) over the batch, the residual stream

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import torch
 from torch import Tensor
@@ -18,6 +18,9 @@ from internalize.models.gpt2 import GPT2, ModelConfig
 from internalize.models.language_model import LanguageModel
 from internalize.models.passes import logits_with_dropout
 
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+
 Precision = Literal["fp32", "bf16"]
 """bf16: matrix products in bfloat16; weights, optimizer, layer norm and softmax stay in fp32."""
 
@@ -26,16 +29,18 @@ Precision = Literal["fp32", "bf16"]
 class AnswerStats:
     """What one training step saw at each of the answer's K+1 positions (K states and EOS)."""
 
-    loss: Tensor
+    loss: Float[Tensor, " answer"]
     """(K+1,) mean over the batch of the next-token log loss."""
-    correct: Tensor
+    correct: Float[Tensor, " answer"]
     """(K+1,) share of the batch whose most likely token is the right one."""
 
 
 class Step(Protocol):
     """Fills the model's flat gradient (overwriting it) with that of the mean loss over the answer."""
 
-    def __call__(self, tokens: Tensor, prompt: int, drops: torch.Generator | None = None) -> AnswerStats:
+    def __call__(
+        self, tokens: Int[Tensor, "batch length"], prompt: int, drops: torch.Generator | None = None
+    ) -> AnswerStats:
         """tokens: (batch, length) int64, prompt and answer with its EOS; the answer starts at index `prompt`.
 
         The model reads all but the last token; positions prompt-1 … length-2 predict tokens[:, prompt:].
@@ -47,13 +52,17 @@ class Step(Protocol):
 class PlainStep:
     """The step by autograd: any network, any device; every faster step is compared with it."""
 
-    def __init__(self, model: LanguageModel, gradient: Tensor, precision: Precision = "fp32") -> None:
+    def __init__(
+        self, model: LanguageModel, gradient: Float[Tensor, " numel"], precision: Precision = "fp32"
+    ) -> None:
         """gradient: the flat gradient that `flatten_parameters(model)` returned."""
         self.model = model
         self.gradient = gradient
         self.precision = precision
 
-    def __call__(self, tokens: Tensor, prompt: int, drops: torch.Generator | None = None) -> AnswerStats:
+    def __call__(
+        self, tokens: Int[Tensor, "batch length"], prompt: int, drops: torch.Generator | None = None
+    ) -> AnswerStats:
         self.gradient.zero_()
         with self._products(tokens.device):
             logits = self._logits(tokens[:, :-1], prompt - 1, drops)
@@ -64,7 +73,9 @@ class PlainStep:
         correct = (logits.detach().argmax(-1) == target).to(torch.float32)
         return AnswerStats(loss.detach().mean(0), correct.mean(0))
 
-    def _logits(self, tokens: Tensor, first: int, drops: torch.Generator | None) -> Tensor:
+    def _logits(
+        self, tokens: Int[Tensor, "batch positions"], first: int, drops: torch.Generator | None
+    ) -> Float[Tensor, "batch positions-{first} vocabulary"]:
         if drops is not None:
             assert isinstance(self.model, GPT2)  # a config with another network has no dropout
             return logits_with_dropout(self.model, tokens, first, drops)
@@ -79,10 +90,10 @@ class PlainStep:
 class Decoder(Protocol):
     """A model that reads a prompt once and is then given one token at a time."""
 
-    def prefill(self, tokens: Tensor) -> Tensor:
+    def prefill(self, tokens: Int[Tensor, "batch length"]) -> Float[Tensor, "batch vocabulary"]:
         """(batch, length) tokens; the logits (batch, vocabulary) after the last."""
 
-    def append(self, tokens: Tensor) -> Tensor:
+    def append(self, tokens: Int[Tensor, " batch"]) -> Float[Tensor, "batch vocabulary"]:
         """(batch,) next tokens; the logits (batch, vocabulary) after them."""
 
 
@@ -93,11 +104,11 @@ class PlainDecoder:
         self.model = model
         self._cache: Any = None
 
-    def prefill(self, tokens: Tensor) -> Tensor:
+    def prefill(self, tokens: Int[Tensor, "batch length"]) -> Float[Tensor, "batch vocabulary"]:
         logits, self._cache = self.model(tokens, first=tokens.shape[1] - 1)
         return logits[:, 0]
 
-    def append(self, tokens: Tensor) -> Tensor:
+    def append(self, tokens: Int[Tensor, " batch"]) -> Float[Tensor, "batch vocabulary"]:
         logits, self._cache = self.model(tokens[:, None], cache=self._cache)
         return logits[:, 0]
 
@@ -120,7 +131,9 @@ def rule(config: ModelConfig) -> Kernel:
     return "plain" if config.heads <= 2 and config.head_size >= 64 else "fast"
 
 
-def make_step(kernel: Kernel, precision: Precision, model: LanguageModel, gradient: Tensor) -> Step:
+def make_step(
+    kernel: Kernel, precision: Precision, model: LanguageModel, gradient: Float[Tensor, " numel"]
+) -> Step:
     """A training step of that kernel; gradient: the flat one of `flatten_parameters(model)`."""
     if kernel == "fast":
         from internalize.models.fast import FastStep

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float
 
 
 class PolicyValue(nn.Module):
@@ -34,7 +38,9 @@ class PolicyValue(nn.Module):
                 parameter.zero_()
         return self
 
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(
+        self, x: Float[Tensor, "batch inputs"]
+    ) -> tuple[Float[Tensor, "batch moves"], Float[Tensor, " batch"]]:
         for layer in self.hidden:
             x = torch.relu(layer(x))
         return self.policy(x), self.value(x)[:, 0]
@@ -46,8 +52,12 @@ class PolicyValue(nn.Module):
 
 
 def masked_loss(
-    logits: Tensor, value_logits: Tensor, legal: Tensor, policy: Tensor, outcome: Tensor
-) -> tuple[Tensor, Tensor]:
+    logits: Float[Tensor, "batch moves"],
+    value_logits: Float[Tensor, " batch"],
+    legal: Bool[Tensor, "batch moves"],
+    policy: Float[Tensor, "batch moves"],
+    outcome: Float[Tensor, " batch"],
+) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
     """Cross-entropy against the policy over legal moves, and of the value against the outcome: two scalars.
 
     logits, legal (bool), policy: (batch, moves); value_logits, outcome in [0, 1]: (batch,).

@@ -7,12 +7,16 @@ batch shows the same states, so the answer is the same slice in all of them and 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from internalize.curricula.curriculum import Shown
 from internalize.tasks.semiautomaton import Semiautomaton
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Int
 
 
 @dataclass(frozen=True)
@@ -61,11 +65,11 @@ def vocabulary_of(task: Semiautomaton, horizon: int, length_hint: bool) -> Vocab
 class Answers:
     """Generated answers, read."""
 
-    final_state: Tensor
+    final_state: Int[Tensor, " batch"]
     """(batch,) the state right before EOS; -1 where there is none or no EOS came."""
-    length: Tensor
+    length: Int[Tensor, " batch"]
     """(batch,) tokens written, EOS included (all of them where no EOS came)."""
-    ended: Tensor
+    ended: Bool[Tensor, " batch"]
     """(batch,) whether EOS came."""
 
 
@@ -96,7 +100,9 @@ class Renderer:
         """Positions the model needs: all it reads while it writes `generation_limit` tokens."""
         return self.prompt_length + self.generation_limit - 1
 
-    def prompt(self, symbols: Tensor, answer_length: int | None = None) -> Tensor:
+    def prompt(
+        self, symbols: Int[Tensor, "batch {self.horizon}"], answer_length: int | None = None
+    ) -> Int[Tensor, "batch {self.prompt_length}"]:
         """(batch, T) symbols to (batch, prompt_length) tokens; answer_length = L of LEN_L, for mixtures."""
         ends = [self.vocabulary.first_state + self.initial_state]
         if self.length_hint:
@@ -106,18 +112,25 @@ class Renderer:
         tail = torch.tensor(ends, device=symbols.device).expand(symbols.shape[0], -1)
         return torch.cat([symbols, tail], dim=1)
 
-    def answer(self, states: Tensor, shown: Shown) -> Tensor:
+    def answer(
+        self, states: Int[Tensor, "batch {self.horizon}+1"], shown: Shown
+    ) -> Int[Tensor, "batch {len(shown)}+1"]:
         """(batch, T+1) states q_0 … q_T to (batch, K+1) tokens: the shown states and EOS."""
         index = torch.tensor(shown, device=states.device)
         tokens = states.index_select(1, index) + self.vocabulary.first_state
         eos = tokens.new_full((tokens.shape[0], 1), self.vocabulary.eos)
         return torch.cat([tokens, eos], dim=1)
 
-    def sequence(self, symbols: Tensor, states: Tensor, shown: Shown) -> Tensor:
+    def sequence(
+        self,
+        symbols: Int[Tensor, "batch {self.horizon}"],
+        states: Int[Tensor, "batch {self.horizon}+1"],
+        shown: Shown,
+    ) -> Int[Tensor, "batch {self.prompt_length}+{len(shown)}+1"]:
         """Prompt and answer: (batch, prompt_length + K + 1) tokens."""
         return torch.cat([self.prompt(symbols, len(shown) + 1), self.answer(states, shown)], dim=1)
 
-    def read(self, generated: Tensor) -> Answers:
+    def read(self, generated: Int[Tensor, "batch written"]) -> Answers:
         """(batch, G) tokens written after the prompt; whatever follows the first EOS is ignored."""
         is_eos = generated == self.vocabulary.eos
         ended = is_eos.any(dim=1)
@@ -128,7 +141,7 @@ class Renderer:
         length = torch.where(ended, first_eos + 1, generated.shape[1])
         return Answers(torch.where(valid, state, -1), length, ended)
 
-    def text(self, tokens: Tensor) -> list[str]:
+    def text(self, tokens: Int[Tensor, "batch length"]) -> list[str]:
         """Readable sequences, one a row of (batch, length) tokens, up to and with EOS."""
         names = self.vocabulary.tokens()
         rows = []

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from torch import Tensor
@@ -17,6 +17,9 @@ from internalize.models.fast.weights import Buffer
 from internalize.models.gpt2 import ROTARY_BASE, ModelConfig
 from internalize.models.kernels.attention import backward_kernel, forward_kernel, head_groups, scratch_floats
 from internalize.models.kernels.sharing import number_pairs, number_rows
+
+if TYPE_CHECKING:
+    from jaxtyping import Int
 
 
 @dataclass
@@ -59,7 +62,7 @@ class ShardPlan:
     tiles: list[TilePlan]
 
 
-def sorted_tokens(tokens: Tensor) -> Any:
+def sorted_tokens(tokens: Int[Tensor, "batch length"]) -> Any:
     """(batch, length), sequences in the order of their tokens, so that shared prefixes are neighbours."""
     array = tokens.numpy()
     keys = np.ascontiguousarray(array, dtype=">u4").view(f"S{4 * array.shape[1]}")[:, 0]

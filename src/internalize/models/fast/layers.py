@@ -7,7 +7,7 @@ keys and values for all rows but queries only for those that predict an answer t
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import torch
@@ -19,12 +19,17 @@ from internalize.models.gpt2 import GPT2, LAYER_NORM_EPSILON
 from internalize.models.kernels.rows import add_rows, normalise, normalise_back, take_rows
 from internalize.models.path import Precision
 
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
 # oneDNN's float32 product, which torch itself only uses for other types: for weights of this size and more it
 # is an eighth faster than MKL's (benchmarks/LOG.md). The rule is by size, not by timing: same bytes every run.
 LARGE_WEIGHT = 1 << 16
 
 
-def large_product(a: Tensor, b: Tensor) -> Tensor:
+def large_product(
+    a: Float[Tensor, "rows inner"], b: Float[Tensor, "inner columns"]
+) -> Float[Tensor, "rows columns"]:
     product: Tensor = torch.ops.mkldnn._linear_pointwise(a, b.t(), None, "none", [], "")
     return product
 
@@ -63,7 +68,7 @@ class Workspace:
         self.has_large_product = self.dtype == torch.float32 and has_large_product()
         self._weight_back = torch.empty(0, dtype=self.dtype)
 
-    def product(self, a: Tensor, b: Tensor, out: Buffer) -> Buffer:
+    def product(self, a: Float[Tensor, "rows inner"], b: Float[Tensor, "inner columns"], out: Buffer) -> Buffer:
         """a b, in the first rows of `out` or in new memory."""
         if self._is_large(b):
             return Buffer(large_product(a, b))
@@ -71,7 +76,12 @@ class Workspace:
         torch.mm(a, b, out=rows.tensor)
         return rows
 
-    def add_product(self, total: Tensor, a: Tensor, b: Tensor) -> None:
+    def add_product(
+        self,
+        total: Float[Tensor, "rows columns"],
+        a: Float[Tensor, "rows inner"],
+        b: Float[Tensor, "inner columns"],
+    ) -> None:
         """total += a b, in float32 also where the operands are not."""
         if self.has_large_product and total.numel() >= LARGE_WEIGHT:
             total += large_product(a, b)
@@ -84,12 +94,14 @@ class Workspace:
             torch.mm(a, b, out=product)
             total += product
 
-    def _is_large(self, weight: Tensor) -> bool:
+    def _is_large(self, weight: Float[Tensor, "inner columns"]) -> bool:
         # oneDNN takes columns out of a wider matrix, too, but a thousand times slower.
         dense = weight.is_contiguous() or weight.t().is_contiguous()
         return self.has_large_product and dense and weight.numel() >= LARGE_WEIGHT
 
-    def operand(self, values: Tensor, out: Tensor) -> Tensor:
+    def operand(
+        self, values: Float[Tensor, "rows columns"], out: Float[Tensor, " *buffer"]
+    ) -> Float[Tensor, "rows columns"]:
         """Float32 values as an operand of products; `out` is where they are rounded to, if they must be."""
         if self.dtype == torch.float32:
             return values

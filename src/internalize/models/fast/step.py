@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -37,6 +37,9 @@ from internalize.models.fast.weights import Buffer, Gradients, LayerWeights, Wei
 from internalize.models.gpt2 import GPT2, LAYER_NORM_EPSILON, ModelConfig
 from internalize.models.kernels.rows import answer_loss, gelu_back, gelu_kernel, normalise, normalise_back
 from internalize.models.path import AnswerStats, Precision
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
 
 
 class ThreadTeam:
@@ -230,7 +233,11 @@ class FastStep:
     """
 
     def __init__(
-        self, model: GPT2, gradient: Tensor, precision: Precision = "fp32", threads: int | None = None
+        self,
+        model: GPT2,
+        gradient: Float[Tensor, " numel"],
+        precision: Precision = "fp32",
+        threads: int | None = None,
     ) -> None:
         """gradient: the flat one that `flatten_parameters(model)` returned; threads: torch's if not given."""
         self.model, self.precision = model, precision
@@ -244,7 +251,9 @@ class FastStep:
         self.capacity = (0, 0)
 
     @torch.no_grad()
-    def __call__(self, tokens: Tensor, prompt: int, drops: torch.Generator | None = None) -> AnswerStats:
+    def __call__(
+        self, tokens: Int[Tensor, "batch length"], prompt: int, drops: torch.Generator | None = None
+    ) -> AnswerStats:
         """drops: never given, models with dropout take the plain path."""
         batch, answer = tokens.shape[0], tokens.shape[1] - prompt
         parts = np.array_split(sorted_tokens(tokens), min(self.workers.threads, batch))

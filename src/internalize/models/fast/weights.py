@@ -5,7 +5,7 @@ A buffer is memory seen both by torch (for products) and by numba (for what lies
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -15,13 +15,16 @@ from internalize.models.gpt2 import GPT2, Block, Conv1D
 from internalize.models.kernels.rows import unfold
 from internalize.models.path import Precision
 
+if TYPE_CHECKING:
+    from jaxtyping import Float, Shaped
+
 
 def operand_type(precision: Precision) -> torch.dtype:
     """Of what products read."""
     return torch.bfloat16 if precision == "bf16" else torch.float32
 
 
-def as_array(tensor: Tensor) -> Any:
+def as_array(tensor: Shaped[Tensor, " *shape"]) -> Any:
     """The same memory for numba, which sees bfloat16 as uint16."""
     if tensor.dtype == torch.bfloat16:
         return tensor.detach().view(torch.int16).numpy().view(np.uint16)
@@ -33,7 +36,7 @@ class Buffer:
 
     __slots__ = ("array", "tensor")
 
-    def __init__(self, tensor: Tensor, array: Any = None) -> None:
+    def __init__(self, tensor: Shaped[Tensor, " *shape"], array: Any = None) -> None:
         self.tensor = tensor
         self.array = as_array(tensor) if array is None else array
 
@@ -74,7 +77,12 @@ def blocks(model: GPT2) -> list[Block]:
     return [block for block in model.transformer.h if isinstance(block, Block)]
 
 
-def fold(norm: nn.LayerNorm, product: Conv1D, weight: Tensor, bias: Tensor) -> None:
+def fold(
+    norm: nn.LayerNorm,
+    product: Conv1D,
+    weight: Float[Tensor, "inputs outputs"],
+    bias: Float[Tensor, " outputs"],
+) -> None:
     """weight: (inputs, outputs) and bias: (outputs,) out."""
     torch.mul(product.weight.data, norm.weight.data[:, None], out=weight)
     torch.addmv(product.bias.data, product.weight.data.t(), norm.bias.data, out=bias)
@@ -109,7 +117,7 @@ class Gradients:
     share is kept apart.
     """
 
-    def __init__(self, model: GPT2, flat: Tensor) -> None:
+    def __init__(self, model: GPT2, flat: Float[Tensor, " numel"]) -> None:
         """flat: (numel,) in the order of `model.parameters()`."""
         self.model = model
         self.flat = flat
