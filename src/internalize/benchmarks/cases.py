@@ -15,6 +15,7 @@ from torch.nn.functional import cross_entropy
 
 from internalize.kinds.chain import ChainConfig
 from internalize.kinds.chain.config import OptimizerConfig
+from internalize.measure.cost import training_flops
 from internalize.models.gpt2 import ModelConfig
 from internalize.models.path import Precision
 from internalize.runtime.streams import CPU, Streams
@@ -73,23 +74,10 @@ CASES = (
 )
 
 
-def useful_flops(case: BenchCase, stage: int) -> float:
-    """Operations of one iteration's products that the loss sees, with the backward pass at twice the forward.
-
-    Counted as if every sequence were computed on its own: all layers but the last at every position; in the
-    last, keys and values everywhere, the rest and the logits at the answer only; causal pairs only.
-    """
-    model = case.model
-    width, hidden = model.width, model.mlp_width
+def useful_flops(case: BenchCase, stage: int) -> int:
+    """Operations of one iteration that the loss sees, as if every sequence were computed on its own."""
     answer = case.length - stage + 2
-    positions = case.prompt + answer - 1
-    pairs_full = positions * (positions + 1) / 2
-    pairs_answer = pairs_full - case.length * (case.length + 1) / 2
-    layer = 4 * width * width + 2 * width * hidden
-    full = (model.depth - 1) * (positions * layer + 2 * width * pairs_full)
-    kept = positions * 2 * width * width + answer * (layer - 2 * width * width)
-    last = kept + 2 * width * pairs_answer + answer * width * case.vocabulary
-    return 3 * 2 * case.batch * (full + last)
+    return training_flops(case.model, case.vocabulary, case.batch, case.prompt, answer)
 
 
 SAME = OptimizerConfig()

@@ -33,7 +33,7 @@ class BenchArguments:
     repeats: int = 5
     """Samples of which the median counts."""
     threads: int = 1
-    """Threads of both sides."""
+    """Number of threads of both sides."""
     configs: tuple[int, ...] = (0, 1, 2, 3)
     """Which configurations, by their number in the table."""
     growth: bool = False

@@ -25,7 +25,7 @@ class EngineComparison:
     hf_ms: float
     ratio: float
     peak_share: float
-    """Useful operations a second, over those of a large product of the same precision in the same run."""
+    """Useful operations per second, as a share of those of a large product of the same precision, in turn."""
     ours_rss_mb: float
     hf_rss_mb: float
     stages: list[dict[str, float]]
@@ -85,7 +85,7 @@ class KernelRow:
     ratio: float
     """Plain seconds over fast seconds."""
     rule: str
-    """What `auto` takes."""
+    """The kernel that `auto` takes."""
 
 
 def compare_kernels(repeats: int, threads: int) -> list[KernelRow]:

@@ -3,7 +3,7 @@
 Cores share memory, power and caches, so two processes never reach twice the speed of one; what a plain
 matrix product reaches in the same minutes is the fair bar.
 
-python -m internalize.benchmarks.scaling train    (a worker: reads seconds, prints repetitions a second)
+python -m internalize.benchmarks.scaling train    (a worker: reads seconds, prints repetitions per second)
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Growth:
     value: int
     ms: float
     relative: float
-    """To the first value of the quantity."""
+    """Cost relative to that of the quantity's first value."""
 
 
 def with_width(width: int) -> BenchCase:
@@ -107,12 +107,12 @@ class Scaling:
 
     @property
     def share(self) -> float:
-        """Of what the product reaches."""
+        """The share of what the product reaches."""
         return self.train / self.product
 
 
 class Repeater:
-    """A process that repeats one thing for as long as it is told."""
+    """A process that repeats one thing for as many seconds as it reads."""
 
     def __init__(self, kind: str) -> None:
         command = [sys.executable, "-m", __name__, kind]
@@ -126,7 +126,7 @@ class Repeater:
         self.process.stdin.flush()
 
     def answer(self) -> float:
-        """Repetitions a second."""
+        """Repetitions per second."""
         assert self.process.stdout is not None
         return float(self.process.stdout.readline())
 
@@ -143,7 +143,7 @@ class Repeaters:
         self.workers = [Repeater(kind) for _ in range(processes)]
 
     def speed(self, processes: int) -> float:
-        """Repetitions a second of the first so many, all together."""
+        """Repetitions per second of the first `processes` of them, all together."""
         running = self.workers[:processes]
         for worker in running:
             worker.ask(SECONDS)

@@ -28,7 +28,7 @@ class Unembedding:
 
     sizes: tuple[int, ...]
     states: Int[Tensor, " combinations"]
-    """(product of sizes,) int64."""
+    """The state of each combination."""
 
     def decode(self, registers: Float[Tensor, "batch registers"]) -> Int[Tensor, " batch"]:
         """(batch, registers) to (batch,) states; -1 where a register is nearest to no value it can take.
@@ -96,7 +96,7 @@ class Construction(ABC):
 
     @abstractmethod
     def register_names(self) -> tuple[str, ...]:
-        """One readable name a register."""
+        """One readable name for each register."""
 
     @property
     @abstractmethod

@@ -94,7 +94,7 @@ CHUNK_NUMBERS = 2_000_000
 """Numbers in the widest activation of one batch: large enough to keep the cores busy."""
 
 Progress = Callable[[int, int], None]
-"""Told how many inputs are done, of how many."""
+"""Called with the number of inputs done and the number of all inputs."""
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ def _wrong_inputs(
 
 
 def chunk_size(construction: Construction) -> int:
-    """Inputs a batch, so that no activation grows beyond `CHUNK_NUMBERS`."""
+    """Number of inputs in each batch, so that no activation grows beyond `CHUNK_NUMBERS`."""
     shape = construction.shape
     return max(1, CHUNK_NUMBERS // (shape.positions * max(shape.mlp_width, shape.embedding)))
 
@@ -200,7 +200,7 @@ class ConstructionPredictor:
         return digest_of(sorted(self.construction.network.state_dict().items()))
 
     def answer(self, inputs: Int[Tensor, "batch T"]) -> Prediction:
-        """One forward pass an input."""
+        """One forward pass for each input."""
         pieces = [self.construction.answer(piece) for piece in inputs.split(chunk_size(self.construction))]
         count = len(inputs)
         return Prediction(

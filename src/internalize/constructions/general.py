@@ -33,8 +33,9 @@ SLOPE = 1 / (1 - 2 * FLAT)
 def composition_mlp(states: int, directions: Directions) -> list[AffineWeights]:
     """Two hidden layers: the held map g and the fetched map f become g∘f, q ↦ g(f(q)), the fetched one zero.
 
-    A map is the vector of its values, one register a state. First every register is read by |Q| - 1 steps,
-    [x ≥ 1], …, [x ≥ |Q|-1], each flat where x is within 1/4 of an integer: what follows sees clean values.
+    A map is the vector of its values, one register for each state. First every register is read by |Q| - 1
+    steps, [x ≥ 1], …, [x ≥ |Q|-1], each flat where x is within 1/4 of an integer: what follows sees clean
+    values.
     Then [f(q) = k] is a difference of two steps, g(k) a sum of steps, and
     ReLU(g(k) + |Q|·[f(q) = k] - |Q|) is g(k) where f(q) = k and 0 elsewhere, because g(k) < |Q|. Their sum
     over k is g(f(q)).

@@ -21,8 +21,8 @@ class AttentionPlan:
 
     A wrong position loses by at least gap = Δ_M in the dot product of clean positions. Allow every softmax
     an error of η in 1-norm. It moves a register by at most η·largest, which shall be ≤ 1/16, and a position
-    by η a layer, after L layers at most Lη ≤ gap/12. Two positions off by that much change a difference of
-    dot products by at most gap/2, so half the gap always survives, and with β the scores are apart by
+    by η in each layer, after L layers at most Lη ≤ gap/12. Two positions off by that much change a difference
+    of dot products by at most gap/2, so half the gap always survives, and with β the scores are apart by
     β·gap/2 = log(2M/η): the softmax error is then at most 2M·exp(-β·gap/2) = η, and the circle closes.
     """
 
@@ -117,5 +117,5 @@ def look_back_head(directions: Directions, plan: AttentionPlan, stride: int) -> 
 
 
 def _pad_above(rows: Float64[Tensor, "rows size"], count: int) -> Float64[Tensor, "rows+{count} size"]:
-    """Rows of zeros on top: heads have one row a register and two for the position."""
+    """Rows of zeros on top: heads have one row for each register and two rows for the position."""
     return torch.cat([rows.new_zeros(count, rows.shape[1]), rows])

@@ -23,7 +23,7 @@ NoiseKind = Literal["relative", "absolute"]
 """relative: every weight times 1 + ε·ξ, so zeros stay zero; absolute: every weight plus ε·ξ; ξ ~ N(0, 1)."""
 
 PRECISIONS: tuple[Precision, ...] = ("float64", "float32", "float16", "bfloat16")
-"""By falling number of digits."""
+"""From the most digits to the fewest."""
 INPUTS = 64
 """Random inputs, and at most as many adversarial ones, behind every point of a search."""
 DRAWS = 3

@@ -93,7 +93,7 @@ class SoftmaxAttention(nn.Module):
             self.output[h].copy_(head.output)
 
     def depends(self, varying: Bool[Tensor, " embedding"]) -> Bool[Tensor, " embedding"]:
-        """As for the MLP; everything varies where the scores do."""
+        """Which outputs can differ, as for the MLP. Where scores can differ, every output can."""
         if self._scores_vary(varying):
             return torch.ones_like(varying)
         through = (self.value[:, :, varying] != 0).any(dim=2)
@@ -116,7 +116,7 @@ class SoftmaxAttention(nn.Module):
         """x: (new, batch, embedding), `before`: (old, 1, embedding), earlier positions that all inputs share.
 
         `first` is the first new position whose output is wanted. Returns the sum of the heads' outputs
-        (new - first, batch, embedding) and, one a head, scores and weights
+        (new - first, batch, embedding) and, for each head, scores and weights
         (batch or 1, new - first, old + new).
         """
         readers = x if self._scores_vary(varying) else x[:, :1]

@@ -52,7 +52,7 @@ def training_flops(model: ModelConfig, vocabulary: int, batch: int, prompt: int,
 
 
 class NetworkCosts(Protocol):
-    """Of a network, whatever its weights."""
+    """What a network costs. This depends on its shape, not on its weights."""
 
     def parameters(self) -> int:
         """Number of trained numbers."""

@@ -94,7 +94,7 @@ def check_distributional(
 
 
 def one_each(batch: Shaped[Tensor, "batch ..."]) -> Float64[Tensor, " batch"]:
-    """A sample counts its inputs."""
+    """The weights of a sample: every input counts once."""
     return torch.ones(len(batch), dtype=torch.float64)
 
 

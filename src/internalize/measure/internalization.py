@@ -116,7 +116,7 @@ def check_internalization(
 
 
 def same_class_other_weights(fast: Predictor, slow: Predictor) -> tuple[Clause, Clause]:
-    """θ' ∈ Θ and θ' ≠ θ."""
+    """The first two clauses: θ' ∈ Θ and θ' ≠ θ."""
     mine, its = fast.model_class, slow.model_class
     classes = mine if mine == its else f"{mine}; against {its}"
     digests = fast.weights_digest, slow.weights_digest
@@ -148,7 +148,7 @@ class Tally:
         return Cost(*means[:2]), Cost(*means[2:])
 
     def faster(self, exhaustive: bool) -> Clause:
-        """Less time on every input, by forward passes and by FLOPs."""
+        """Whether the fast one takes less time on every input, by forward passes and by FLOPs."""
         fast, slow = self.costs()
         spent = (
             f"{fast.forward_passes:.4g} against {slow.forward_passes:.4g} forward passes, "

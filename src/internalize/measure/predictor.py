@@ -124,8 +124,8 @@ class TransformerPredictor:
 
     def _chunk(self) -> int:
         config = self.model.config
-        a_sequence = 8 * config.depth * self.model.context * config.width
-        return max(1, min(2_000, CACHE_BYTES // a_sequence))
+        bytes_of_one = 8 * config.depth * self.model.context * config.width
+        return max(1, min(2_000, CACHE_BYTES // bytes_of_one))
 
     def _generate_chunk(self, symbols: Int[Tensor, "batch T"]) -> Int[Tensor, "batch written"]:
         renderer = self.renderer

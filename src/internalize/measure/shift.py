@@ -51,7 +51,7 @@ class Contexts:
     """(C, D'_C, π): what is trained on."""
 
     name: str
-    """D'_C, in words."""
+    """The distribution D'_C in words."""
     at: Callable[[int], Shaped[Tensor, "batch ..."]]
     """D'_C: the (batch, …) contexts that a training step, from 0, really reads."""
     extract: Callable[[Shaped[Tensor, "batch ..."]], Shaped[Tensor, "batch ..."]]
@@ -71,7 +71,7 @@ class Shift(Generic[M]):
     """The budgets b that make sense, each with what it buys."""
 
     def predictor(self, model: M, budget: int) -> Predictor:
-        """Tr_b(M)."""
+        """The model as a predictor that may spend the budget, Tr_b(M)."""
         known = ", ".join(map(str, self.budgets))
         require(budget in self.budgets, "budget", f"must be one of {known} for {self.name}, got {budget}")
         return self.transport(model, budget)

@@ -2,7 +2,7 @@
 
 g(x) = W_{L+1} relu(W_L … relu(W_1 x + b_1) … + b_L) + b_{L+1}, L hidden layers. Where a layer is narrow,
 autograd's bookkeeping, the gradients' own memory and a second pass for the update cost about as much as the
-products; here a step is three products a layer, the last of which adds to the weights where they stand.
+products; here a step takes three products for each layer, the last of which adds to the weights in place.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ CHUNK = 2_048
 
 @dataclass(frozen=True)
 class MLPShape:
-    """Of a network: what it reads and how large it is."""
+    """What a network reads and how large it is."""
 
     inputs: int
     depth: int
-    """Hidden layers."""
+    """Number of hidden layers."""
     width: int
-    """Units of a hidden layer."""
+    """Number of units of a hidden layer."""
 
     @property
     def sizes(self) -> list[tuple[int, int]]:
@@ -47,7 +47,7 @@ class MLPShape:
 
     @property
     def flops(self) -> int:
-        """Of one forward pass on one input; a product of (a, b) and (b, c) counts 2abc."""
+        """Operations of one forward pass on one input; a product of (a, b) and (b, c) counts 2abc."""
         return sum(2 * outputs * inputs for outputs, inputs in self.sizes)
 
 
@@ -64,7 +64,7 @@ class MLP:
         return MLPShape(self.weights[0].shape[1], len(hidden), hidden[0].shape[0])
 
     def __call__(self, x: Float[Tensor, "batch inputs"]) -> Float[Tensor, " batch"]:
-        """(batch, inputs) to (batch,)."""
+        """The network's output on every input."""
         return torch.cat([self._outputs(chunk) for chunk in x.split(CHUNK)])
 
     def _outputs(self, hidden: Float[Tensor, "batch inputs"]) -> Float[Tensor, " batch"]:
@@ -84,7 +84,7 @@ class MLP:
         )
 
     def tensors(self) -> dict[str, Tensor]:
-        """W1, b1, W2, …"""
+        """All weights by name: W1, b1, W2, …"""
         named = zip(self.weights, self.biases, strict=True)
         return {
             f"{letter}{i}": t for i, pair in enumerate(named, 1) for letter, t in zip("Wb", pair, strict=True)

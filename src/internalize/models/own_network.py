@@ -51,7 +51,10 @@ class OwnNetwork(LanguageModel):
         self._require_trainable()
 
     def _new_module(self, seed: int) -> nn.Module:
-        """On the CPU; the only random numbers are those of torch's global generator, lent for the while."""
+        """A new module on the CPU.
+
+        Its only random numbers are those of torch's global generator, whose state is put back afterwards.
+        """
         with torch.random.fork_rng(devices=[]), torch.device("cpu"):
             torch.default_generator.manual_seed(seed)
             made = self._attempt(lambda: self._build(self.config, self.vocabulary, self.context))
@@ -83,7 +86,7 @@ class OwnNetwork(LanguageModel):
         return logits[:, read.shape[1] - tokens.shape[1] + first :].clone(), read
 
     def initialise(self, generator: torch.Generator) -> None:
-        """As the user's code does it: the module is built once more, its random numbers seeded from here."""
+        """Let the user's code do it: the module is built once more, with random numbers seeded from here."""
         seed = int(torch.randint(2**62, (), generator=generator, device=generator.device))
         self.load(self._new_module(seed).state_dict(), FIELD)
 
@@ -150,7 +153,7 @@ class OwnNetwork(LanguageModel):
         require(same, FIELD, f"{self._source.name} {drawn}")
 
     def _check_logits(self, tokens: Int[Tensor, "batch length"]) -> Float[Tensor, "batch length vocabulary"]:
-        """Of all tokens; those of a single one must have the right shape too."""
+        """The logits of all tokens. Those of a single token must have the right shape too."""
         for length in (1, self.context):
             logits = self._attempt(lambda read=tokens[:, :length]: self.module(read))  # type: ignore[misc]
             wanted = (len(tokens), length, self.vocabulary)

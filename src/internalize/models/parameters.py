@@ -101,7 +101,7 @@ class AdamW:
 
 
 def digest_of(weights: Iterable[tuple[str, Tensor]]) -> str:
-    """Of names and tensors, in their order, wherever they are and also where gradients are asked for."""
+    """A hash of names and tensors, in their order. Tensors may be on any device and may require gradients."""
     digest = hashlib.blake2b(digest_size=16)
     for name, tensor in weights:
         digest.update(name.encode())

@@ -27,8 +27,8 @@ class PolicyValue(nn.Module):
         self.value = nn.Linear(width, 1)
 
     @torch.no_grad()
-    def initialize(self, generator: torch.Generator) -> PolicyValue:
-        """He's initialization of the hidden layers; both heads begin at zero, without an opinion."""
+    def initialise(self, generator: torch.Generator) -> PolicyValue:
+        """He's initialisation of the hidden layers; both heads begin at zero, so that no move is preferred."""
         for layer in self.hidden:
             weight = layer.weight
             assert isinstance(weight, Tensor)
@@ -47,7 +47,7 @@ class PolicyValue(nn.Module):
 
     @property
     def flops(self) -> float:
-        """Floating-point operations of one forward pass: a multiplication and an addition a weight."""
+        """Operations of one forward pass: one multiplication and one addition for each weight."""
         return 2.0 * sum(p.numel() for name, p in self.named_parameters() if name.endswith("weight"))
 
 

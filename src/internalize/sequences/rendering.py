@@ -47,7 +47,7 @@ class Vocabulary:
         return self.eos + 1 if self.longest_answer is None else self.eos + self.longest_answer
 
     def tokens(self) -> tuple[str, ...]:
-        """Readable names, one per id."""
+        """Readable names, one for each id."""
         lengths = () if self.longest_answer is None else range(2, self.longest_answer + 1)
         return (
             *(f"x:{name}" for name in self.symbol_names),
@@ -63,7 +63,7 @@ def vocabulary_of(task: Semiautomaton, horizon: int, length_hint: bool) -> Vocab
 
 @dataclass(frozen=True)
 class Answers:
-    """Generated answers, read."""
+    """What generated answers say."""
 
     final_state: Int[Tensor, " batch"]
     """(batch,) the state right before EOS; -1 where there is none or no EOS came."""
@@ -142,7 +142,7 @@ class Renderer:
         return Answers(torch.where(valid, state, -1), length, ended)
 
     def text(self, tokens: Int[Tensor, "batch length"]) -> list[str]:
-        """Readable sequences, one a row of (batch, length) tokens, up to and with EOS."""
+        """Readable sequences, one for each row of tokens, up to and with EOS."""
         names = self.vocabulary.tokens()
         rows = []
         for row in tokens.tolist():

@@ -106,7 +106,7 @@ class Circuit:
 
     @cached_property
     def hint_names(self) -> tuple[str, ...]:
-        """z_1 … z_H."""
+        """The names of the hints z_1 … z_H."""
         if self.hints is not None:
             return self.hints
         return tuple(gate.name for gate in self.order if gate.name != self.output)

@@ -39,7 +39,7 @@ class InputDistribution:
 
 
 def parse_inputs(text: str, symbols: int, field: str = "inputs") -> InputDistribution:
-    """`uniform`, `binomial:p` (σ ~ Binomial(|Σ|-1, p)) or `weights:w0,w1,…` (one weight a symbol)."""
+    """`uniform`, `binomial:p` (σ ~ Binomial(|Σ|-1, p)) or `weights:w0,w1,…` (one weight for each symbol)."""
     kind, _, rest = text.partition(":")
     if kind == "uniform" and not rest:
         return InputDistribution(text, (1.0 / symbols,) * symbols)
@@ -103,7 +103,7 @@ class Split:
     """Which inputs are held out."""
 
     share: float
-    """Of all inputs, about this share."""
+    """About this share of all inputs is held out."""
     salt: int
     """The run's seed: runs of other seeds hold out other inputs."""
 

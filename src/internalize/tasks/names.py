@@ -34,7 +34,9 @@ def read_semiautomaton(path: Path, field: str) -> Semiautomaton:
         require(key in KEYS, where, f"unknown key {key!r}{closest(str(key), KEYS)}; known: {', '.join(KEYS)}")
     rows = data.get("transitions")
     good = isinstance(rows, list) and all(isinstance(row, list) for row in rows)
-    require(good, where, "transitions must be a list of lists: a row a state, a column a symbol")
+    require(
+        good, where, "transitions must be a list of lists: one row for each state, one column for each symbol"
+    )
     initial, name = data.get("initial_state", 0), data.get("name", path.stem)
     is_index = isinstance(initial, int) and not isinstance(initial, bool)
     require(is_index, where, f"initial_state must be a whole number, got {initial!r}")

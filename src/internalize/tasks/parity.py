@@ -65,7 +65,7 @@ def random_parity(d: int, k: int, generator: torch.Generator) -> HiddenParity:
 
 
 def uniform_inputs(count: int, d: int, generator: torch.Generator) -> Tensor:
-    """(count, d) uint8: bits drawn uniformly, eight a random byte; consumes the generator."""
+    """(count, d) uint8: bits drawn uniformly, eight from each random byte; consumes the generator."""
     shape = (count, (d + 7) // 8)
     drawn = torch.randint(256, shape, dtype=torch.uint8, generator=generator, device=generator.device)
     return torch.from_numpy(np.unpackbits(drawn.cpu().numpy(), axis=1, count=d))

@@ -100,7 +100,7 @@ class SelfPlayState:
 
 
 def new_state(config: SelfPlayConfig, inputs: int, actions: int, generator: torch.Generator) -> SelfPlayState:
-    network = PolicyValue(inputs, actions, config.width, config.depth).initialize(generator)
+    network = PolicyValue(inputs, actions, config.width, config.depth).initialise(generator)
     optimizer = AdamW(*flatten_parameters(network), config.lr, BETAS, config.weight_decay)
     nothing = Examples(
         torch.zeros(0, inputs),

@@ -40,7 +40,7 @@ class TilePlan:
     """A few neighbouring sequences of the sorted batch."""
 
     tokens: Any
-    """(batch, length)"""
+    """(batch, length) token ids."""
     pair: Any
     """(batch, positions) row in the shard's table of (token, position) pairs."""
     full: Level
@@ -56,9 +56,9 @@ class ShardPlan:
     """One thread's part of the batch."""
 
     token_of: Any
-    """(pairs,)"""
+    """(pairs,) the token of each pair."""
     position_of: Any
-    """(pairs,)"""
+    """(pairs,) the position of each pair."""
     tiles: list[TilePlan]
 
 
@@ -70,7 +70,7 @@ def sorted_tokens(tokens: Int[Tensor, "batch length"]) -> Any:
 
 
 def plan_shard(tokens: Any, start: int, vocabulary: int, depth: int, tile: int) -> ShardPlan:
-    """tokens: (batch, length) sorted; tile: sequences a tile."""
+    """tokens: (batch, length) sorted; tile: number of sequences in each tile."""
     batch, positions = tokens.shape[0], tokens.shape[1] - 1
     known = np.full((vocabulary, positions), -1, np.int32)
     token_of = np.empty(known.size, np.int32)

@@ -291,7 +291,7 @@ class FastStep:
 
 
 def tile_size(model: GPT2, positions: int, answer: int, sequences: int) -> int:
-    """Sequences a tile, all tiles alike: enough rows to make products efficient, few enough for the caches."""
+    """How many sequences each tile has: enough rows to make products efficient, few enough for the caches."""
     rows = answer if model.config.depth == 1 else positions
     tiles = -(-sequences * rows // ROWS_A_TILE)
     return -(-sequences // tiles)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def operand_type(precision: Precision) -> torch.dtype:
-    """Of what products read."""
+    """The type of the numbers that products read."""
     return torch.bfloat16 if precision == "bf16" else torch.float32
 
 
@@ -64,7 +64,7 @@ class LayerWeights:
         self.contract_bias = Buffer(block.mlp.c_proj.bias.data)
 
     def refresh(self) -> None:
-        """Follow the parameters."""
+        """Take over what the parameters are now."""
         block = self.block
         fold(block.ln_1, block.attn.c_attn, self.attention, self.attention_bias.tensor)
         fold(block.ln_2, block.mlp.c_fc, self.expand, self.expand_bias.tensor)
