@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import pytest
@@ -29,7 +30,7 @@ class Clock:
 
 def test_medians_of_calls_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
-    monkeypatch.setattr(resources.time, "perf_counter", lambda: clock.now)
+    monkeypatch.setattr(time, "perf_counter", lambda: clock.now)
     # two calls warm up, then five samples: 9, 3, 3, 70, 3 for one, and 2 for the other
     turns = {"a": clock.taking("a", [100, 5, 9, 3, 3, 70, 3]), "b": clock.taking("b", [50, 2])}
     assert resources.seconds_each(turns, repeats=5) == {"a": 3, "b": 2}
@@ -38,7 +39,7 @@ def test_medians_of_calls_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_quick_function_is_called_often_enough_to_be_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
-    monkeypatch.setattr(resources.time, "perf_counter", lambda: clock.now)
+    monkeypatch.setattr(time, "perf_counter", lambda: clock.now)
     quick = 2.0**-10  # a number of seconds that sums without rounding
     assert resources.seconds_each({"a": clock.taking("a", [quick])}, repeats=1) == {"a": quick}
     assert len(clock.calls) - 2 == round(resources.SHORTEST / quick)
