@@ -16,7 +16,11 @@ import pytest
 import torch
 from hypothesis import settings
 
-from internalize import (
+from tests.shapes import check_shapes
+
+check_shapes()  # before anything of the package is imported
+
+from internalize import (  # noqa: E402
     ChainConfig,
     EvaluationConfig,
     Execution,
@@ -26,7 +30,7 @@ from internalize import (
     ScheduleConfig,
     train,
 )
-from internalize.configs.trust import own_files
+from internalize.configs.trust import own_files  # noqa: E402
 
 torch.set_num_threads(1)
 atexit.register(shutil.rmtree, os.environ["INTERNALIZE_CONFIG"], ignore_errors=True)

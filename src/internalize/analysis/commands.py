@@ -13,11 +13,11 @@ from rich.markup import escape
 
 from internalize.analysis.opening import OpenChain, open_chain
 from internalize.configs.trust import TrustOption
-from internalize.constructions.memory import require_memory
+from internalize.constructions.weights import require_memory
 from internalize.display.terminal import results_table
 from internalize.errors import require
 from internalize.measure.accuracy import Measurement, measure
-from internalize.measure.transformer import TransformerPredictor
+from internalize.measure.predictor import TransformerPredictor
 from internalize.runtime.streams import Streams
 
 Device = Literal["auto", "cpu", "cuda", "mps"]

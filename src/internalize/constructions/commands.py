@@ -18,13 +18,11 @@ from internalize.configs.outputs import write_output
 from internalize.configs.trust import TrustOption
 from internalize.constructions.against import LoadRun, TrainedModel, compare
 from internalize.constructions.certificate import certify
-from internalize.constructions.checking import CheckKind, Progress
 from internalize.constructions.construction import Construction, Precision
 from internalize.constructions.counter import build_counter
-from internalize.constructions.general import build_general
-from internalize.constructions.inputs import random_inputs
+from internalize.constructions.exactness import CheckKind, Progress, random_inputs
+from internalize.constructions.general import build_general, compare_sizes
 from internalize.constructions.margins import Build, find_margins
-from internalize.constructions.sizes import compare_sizes
 from internalize.constructions.tables import print_certificate, print_comparison, print_margins
 from internalize.errors import BadInput, require
 from internalize.tasks.names import parse_task
