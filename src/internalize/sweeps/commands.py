@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import tyro
 from tyro.constructors import PrimitiveConstructorSpec
 
+from internalize.configs.trust import TrustOption, others_files, own_files
 from internalize.display.fleet import fleet_view
 from internalize.errors import BadInput, require
 from internalize.runs.commands import write_files
@@ -46,7 +47,7 @@ SweepName = Annotated[str, tyro.conf.Positional]
 
 
 @dataclass(frozen=True)
-class SweepArguments:
+class SweepArguments(TrustOption):
     """Carry out all runs of a sweep, each once: here or on a cluster. The same command goes on."""
 
     file: SweepName
@@ -75,7 +76,8 @@ class SweepArguments:
 def sweep_command(arguments: SweepArguments) -> int:
     execution = arguments.execution
     require_possible(execution, arguments.backend, arguments.workers, arguments.retries, arguments.ray)
-    sweep = _find(arguments.file)
+    with others_files() if arguments.dry_run else own_files():
+        sweep = _find(arguments.file)
     if sweep is None:
         return 2
     now = standing(sweep, execution.out, arguments.retry_failed)
@@ -157,7 +159,7 @@ def _report(outcome: SweepOutcome, arguments: SweepArguments) -> None:
 
 
 @dataclass(frozen=True)
-class CollectArguments:
+class CollectArguments(TrustOption):
     """The finished runs of a sweep as one table, success rates by any field, and what is missing."""
 
     file: SweepName
@@ -217,7 +219,7 @@ WholeNumbers = PrimitiveConstructorSpec[tuple[int, ...]](
 
 
 @dataclass(frozen=True)
-class PlanArguments:
+class PlanArguments(TrustOption):
     """What sweeps would take on GPUs, from counted operations and a stated utilisation: nothing is trained."""
 
     files: Annotated[tuple[str, ...], tyro.conf.Positional]
