@@ -12,12 +12,13 @@ from internalize.constructions.certificate import certify
 from internalize.constructions.checking import check
 from internalize.constructions.construction import Construction, Precision
 from internalize.constructions.inequalities import measure_inequalities
-from internalize.constructions.inputs import adversarial_inputs, all_inputs, random_inputs
+from internalize.constructions.inputs import adversarial_inputs, random_inputs
 from internalize.constructions.margins import find_margins, perturb, search
 from internalize.constructions.predictor import ConstructionPredictor
 from internalize.constructions.sizes import compare_sizes
 from internalize.measure.predictor import Predictor
 from internalize.tasks import parse_task
+from internalize.tasks.inputs import all_inputs
 
 
 def test_all_inputs_are_all_inputs() -> None:

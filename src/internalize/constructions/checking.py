@@ -10,8 +10,9 @@ from typing import Literal
 from torch import Tensor
 
 from internalize.constructions.construction import Construction
-from internalize.constructions.inputs import adversarial_inputs, all_inputs, random_inputs
+from internalize.constructions.inputs import adversarial_inputs, random_inputs
 from internalize.constructions.threads import side_by_side
+from internalize.tasks.inputs import all_inputs
 
 CheckKind = Literal["auto", "exhaustive", "random"]
 MOST_INPUTS = 10_000_000

@@ -1,23 +1,12 @@
-"""Inputs to check a construction on: all of them, the nasty ones, or many random ones."""
+"""Inputs to check a construction on where there are too many for all of them: nasty ones and random ones."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
 
 import torch
 from torch import Tensor
 
 MOST_PLACES = 500
 """A single symbol is tried at all places of sequences up to this length."""
-
-
-def all_inputs(symbols: int, horizon: int, chunk: int) -> Iterator[Tensor]:
-    """All |Σ|^T inputs, as (≤ chunk, T) pieces: the digits of 0, 1, 2, …"""
-    count = symbols**horizon
-    place = symbols ** torch.arange(horizon - 1, -1, -1)
-    for start in range(0, count, chunk):
-        numbers = torch.arange(start, min(start + chunk, count))
-        yield numbers[:, None] // place % symbols
 
 
 def adversarial_inputs(symbols: int, horizon: int) -> Tensor:

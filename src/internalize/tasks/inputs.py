@@ -1,14 +1,18 @@
-"""Input distributions: symbols drawn independently, each with given probabilities."""
+"""Inputs of a task: drawn symbol by symbol with given probabilities, or all of them, each once."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from internalize.errors import BadInput, require
+
+BLOCK = 2**16
+"""All inputs come in blocks of at most so many: few enough to stay in a processor's cache."""
 
 
 @dataclass(frozen=True)
@@ -62,3 +66,33 @@ def _number(text: str, field: str) -> float:
         return float(text)
     except ValueError:
         raise BadInput(field, f"must be a number, got {text!r}") from None
+
+
+def all_inputs(
+    symbols: int, length: int, block: int = BLOCK, dtype: torch.dtype = torch.int64
+) -> Iterator[Tensor]:
+    """All |Σ|^T inputs, each once, as (at most `block`, T) pieces: the digits of 0, 1, 2, …, highest first.
+
+    Only the last coordinates change within a piece: their patterns are made once and shared.
+    """
+    low = 0
+    while low < length and symbols ** (low + 1) <= block:
+        low += 1
+    low = min(max(low, 1), length)  # of many symbols the patterns of one coordinate are cut into pieces
+    patterns = _digits(torch.arange(symbols**low), symbols, low).to(dtype)
+    for number in range(symbols ** (length - low)):
+        whole = torch.empty(len(patterns), length, dtype=dtype)
+        whole[:, length - low :] = patterns
+        whole[:, : length - low] = _digits(torch.tensor([number]), symbols, length - low).to(dtype)
+        yield from whole.split(block)
+
+
+def all_bits(length: int) -> Iterator[Tensor]:
+    """All 2^d inputs of bits, each once, in blocks of (at most 2^16, d) uint8."""
+    return all_inputs(2, length, dtype=torch.uint8)
+
+
+def _digits(numbers: Tensor, base: int, count: int) -> Tensor:
+    """(n,) whole numbers to (n, count): their digits, highest first."""
+    places = torch.tensor([base**power for power in range(count - 1, -1, -1)], dtype=torch.int64)
+    return numbers[:, None] // places % base

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -68,22 +67,3 @@ def uniform_inputs(count: int, d: int, generator: torch.Generator) -> Tensor:
     shape = (count, (d + 7) // 8)
     drawn = torch.randint(256, shape, dtype=torch.uint8, generator=generator, device=generator.device)
     return torch.from_numpy(np.unpackbits(drawn.cpu().numpy(), axis=1, count=d))
-
-
-def all_inputs(d: int) -> Iterator[Tensor]:
-    """All 2^d inputs, each once, in blocks of (at most 2^16, d) uint8.
-
-    Within a block only the first coordinates change: their patterns are made once and shared.
-    """
-    low = min(d, BLOCK_BITS)
-    patterns = _bits(torch.arange(2**low), low)
-    for high in range(2 ** (d - low)):
-        block = torch.empty(2**low, d, dtype=torch.uint8)
-        block[:, :low] = patterns
-        block[:, low:] = _bits(torch.tensor([high]), d - low)
-        yield block
-
-
-def _bits(numbers: Tensor, count: int) -> Tensor:
-    """(n,) whole numbers to (n, count) uint8: their binary digits, lowest first."""
-    return ((numbers[:, None] >> torch.arange(count)) & 1).to(torch.uint8)

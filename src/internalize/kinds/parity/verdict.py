@@ -16,7 +16,8 @@ from torch import Tensor
 from internalize.kinds.parity.predictor import LayerPredictor
 from internalize.measure.internalization import Internalization, check_internalization
 from internalize.statistics import clopper_pearson
-from internalize.tasks.parity import BLOCK_BITS, MOST_ENUMERATED, HiddenParity, all_inputs, uniform_inputs
+from internalize.tasks.inputs import all_bits
+from internalize.tasks.parity import BLOCK_BITS, MOST_ENUMERATED, HiddenParity, uniform_inputs
 
 SAMPLE = 2**20
 """Inputs drawn where there are too many to look at all."""
@@ -96,7 +97,7 @@ def judge(parity: HiddenParity, W: Tensor, W_chain: Tensor, generator: torch.Gen
 
 def _inputs(parity: HiddenParity, generator: torch.Generator) -> Iterator[Tensor]:
     if parity.d <= MOST_ENUMERATED:
-        yield from all_inputs(parity.d)
+        yield from all_bits(parity.d)
         return
     block = 2**BLOCK_BITS
     for _ in range(SAMPLE // block):
