@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from internalize.analysis.matrix import budget_formats, forced_hits, matrix, teacher_hits
-from internalize.analysis.opening import Examples, OpenChain
+from internalize.analysis.open_run import OpenChain, TracedInputs
 from internalize.curricula import METHODS, Shown
 from internalize.measure.transformer import TransformerPredictor
 from internalize.models.language_model import LanguageModel
@@ -30,7 +30,7 @@ def said_last(
 
 
 def brute_force(
-    predictor: TransformerPredictor, examples: Examples, formats: tuple[Shown, ...]
+    predictor: TransformerPredictor, examples: TracedInputs, formats: tuple[Shown, ...]
 ) -> list[list[int]]:
     """Hits for K = 1 … T: forced, and teacher-forced."""
     model, renderer = predictor.model, predictor.renderer
@@ -56,7 +56,7 @@ def test_every_cell_of_a_trained_run(chain: OpenChain) -> None:
     for name, inputs in chain.both_inputs().items():
         examples = chain.draw(inputs, 40, 3, "matrix")
         for stage in found.stages:
-            expected = brute_force(chain.predictor(stage), examples, formats)
+            expected = brute_force(chain.predictor(stage=stage), examples, formats)
             for reading, hits in zip(("forced", "teacher"), expected, strict=True):
                 for k in range(1, 5):
                     cell = found.cell(stage, k, name, reading)
@@ -86,11 +86,11 @@ def test_random_models_of_both_languages(length_hint: bool, generator: torch.Gen
     predictor = make_predictor(length_hint=length_hint)
     symbols = torch.randint(3, (60, 5), generator=generator)
     states = torch.cat([torch.zeros(60, 1, dtype=torch.int64), symbols.cumsum(1) % 3], dim=1)
-    examples = Examples("uniform", symbols, states, 1 / 3)
+    examples = TracedInputs("uniform", symbols, states, 1 / 3)
     formats = budget_formats(METHODS["mixture:right" if length_hint else "inductive"](5))
     expected = brute_force(predictor, examples, formats)
     assert forced_hits(predictor, examples)[0] == expected[0]
-    assert teacher_hits(predictor.model, predictor.renderer, examples, formats) == expected[1]
+    assert teacher_hits(predictor, examples, formats) == expected[1]
     assert len({*expected[0], *expected[1]}) > 3
 
 
