@@ -14,6 +14,7 @@ import internalize
 from internalize import BadInput, ChainConfig, EvaluationConfig, Execution, ModelConfig, Run, open_run, train
 from internalize.analysis.open_run import OpenChain
 from internalize.cli import main
+from internalize.tasks.inputs import all_bits
 from tests.measure.test_generation import naive
 
 ROTARY = ChainConfig(
@@ -90,16 +91,40 @@ def test_what_is_inside_belongs_to_the_answer(internalized: Run) -> None:
     assert torch.equal(hidden[1], found["residual.1"])
 
 
-def test_other_kinds_say_what_they_cannot(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_runs_on_bits_answer_too(capsys: pytest.CaptureFixture[str]) -> None:
     folder = next(GOLDEN.glob("parity-*"))
     run = open_run(folder)
-    assert (run.status, run.config.d) == ("done", 8)
-    assert run.stages == [1, 2, 3]
+    assert (run.status, run.config.d, run.stages) == ("done", 8, [1, 2, 3])
     assert len(run.metrics) > 0
-    with pytest.raises(BadInput, match="a run of the kind parity: only runs of chains"):
-        run.answer("1 0 1")
+    support = run.summary()["support"]
+    for x in ("1 0 1 1 0 0 1 0", "11111111", [0, 1, 0, 1, 1, 1, 0, 0]):
+        bits = [int(bit) for bit in x if bit != " "]
+        chain = [sum(bits[i - 1] for i in support[:t]) % 2 for t in (1, 2, 3)]
+        assert run.answer(x).right
+        assert run.answer(x).final == str(chain[-1])
+        assert run.answer(x, budget=3).states == run.answer(x).truth == tuple(map(str, chain))
+    assert "1  right" in said(
+        capsys, "ask", folder, " ".join("1" if i in support else "0" for i in range(1, 9))
+    )
+    for wrong, field in (("1 0 1", "inputs"), ("1 0 1 1 0 0 1 2", "inputs")):
+        with pytest.raises(BadInput, match=f"{field}: must "):
+            run.answer(wrong)
+    with pytest.raises(BadInput, match="of the kind parity: it cannot be looked into"):
+        run.attention("1 0 1 1 0 0 1 0")
+    hints = open_run(next(GOLDEN.glob("hints-parity-*")))
+    inputs = torch.cat(list(all_bits(8)))[::37]
+    found = [hints.answer(x, budget=1, stage=1) for x in inputs.tolist()]
+    assert sum(answer.right for answer in found) == int(
+        (hints.predictor(1, 1).answer(inputs).output == hints.experiment.task.circuit.evaluate(inputs)[1]).sum()
+    )
+
+
+def test_other_kinds_say_what_they_cannot(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("pyspiel", reason='needs OpenSpiel: pip install "internalize[selfplay]"')
+    folder = next(GOLDEN.glob("selfplay-*"))
+    assert open_run(folder).status == "done"
     assert main(["ask", str(folder), "1 0 1"]) == 2
-    assert capsys.readouterr().err.startswith("internalize: run: parity-")
+    assert "of the kind selfplay: it cannot answer symbols" in capsys.readouterr().err
 
 
 def test_ask_says_what_it_asked(

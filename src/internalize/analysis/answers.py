@@ -49,7 +49,7 @@ def show_command(arguments: ShowArguments) -> None:
     if arguments.json:
         print(json.dumps([_shown_json(answered) for answered in found], ensure_ascii=False))
         return
-    cells = [[escape(a.prompt), escape(a.text), escape(_chain_of(a)), _judged(a.right)] for a in found]
+    cells = [[escape(a.prompt), escape(a.text), escape(a.truth_text), _judged(a.right)] for a in found]
     table = results_table(f"{chain.title}: {moment}", ["prompt", "answer", "truth (all states)", ""], cells)
     for column in table.columns[:3]:
         column.justify = "left"
@@ -57,16 +57,12 @@ def show_command(arguments: ShowArguments) -> None:
     Console(highlight=False).print(table)
 
 
-def _chain_of(answered: Answered) -> str:
-    return " ".join(f"q:{state}" for state in answered.truth)
-
-
 def _judged(right: bool) -> str:
     return "[green]right[/green]" if right else "[red]wrong[/red]"
 
 
 def _shown_json(answered: Answered) -> dict[str, object]:
-    row = {"prompt": answered.prompt, "answer": answered.text, "truth": _chain_of(answered)}
+    row = {"prompt": answered.prompt, "answer": answered.text, "truth": answered.truth_text}
     return {**row, "right": answered.right, **answered.moment.to_json()}
 
 
@@ -99,5 +95,5 @@ def ask_command(arguments: AskArguments) -> None:
     final = "no answer: no state right before EOS" if found.final is None else found.final
     console.print(f"[bold]{escape(final)}[/bold]  {_judged(found.right)}")
     console.print(f"it wrote   {escape(found.text)}")
-    console.print(f"the truth  {escape(_chain_of(found))}")
+    console.print(f"the truth  {escape(found.truth_text)}")
     console.print(f"asked      {escape(opened.title)}, {found.moment}")

@@ -142,7 +142,9 @@ def _like_the_run(arguments: ConstructArguments, trained: TrainedModel) -> Const
 def load_trained(path: str) -> TrainedModel:
     """The final model of a chain run."""
     chain = open_chain(path, device="cpu", field="against")
-    return TrainedModel(chain.title, chain.experiment.task.name, chain.model(), chain.experiment.renderer)
+    moment, experiment = chain.moment(), chain.experiment
+    name = chain.title if moment.status == "done" else f"{chain.title} ({moment})"
+    return TrainedModel(name, experiment.task.name, chain.model(), experiment.renderer)
 
 
 def _draw(construction: Construction, arguments: ConstructArguments) -> dict[str, Figure]:

@@ -64,8 +64,11 @@ class Diagnosis:
     @property
     def headline(self) -> str:
         where = f" It broke at stage {self.broke_at}." if self.verdict == "broke" else ""
-        stopped = "The run was interrupted and can be resumed. So far: " if self.status == "interrupted" else ""
-        return stopped + HEADLINES[self.verdict] + where
+        found = HEADLINES[self.verdict] + where
+        if self.status != "interrupted":
+            return found
+        resume = "The run was interrupted and can be resumed."
+        return resume if self.verdict == "unfinished" else f"{resume} So far: {found}"
 
     @property
     def strict(self) -> str | None:

@@ -187,7 +187,7 @@ def draw_attention(lens: Lens, title: str) -> Figure:
             marks = ticks(count, 9)
             panel.set_yticks(marks, [f"says q{lens.shown[t]}" for t in marks], fontsize=8)
     name_positions(axes[1], lens, "attended position")
-    figure.suptitle(f"{title}: attention of the answer, mean over inputs", fontsize=10)
+    figure.suptitle(f"{title}\nattention of the answer, mean over inputs", fontsize=10)
     return figure
 
 
@@ -216,7 +216,7 @@ def draw_heads(lens: Lens, title: str) -> Figure:
         figure.colorbar(image, ax=panel, shrink=0.8)
     axes[0, 0].set_ylabel("head")
     name_positions(axes[0], lens, "attended position")
-    figure.suptitle(f"{title}: every head where q{lens.shown[-1]} is said, mean over inputs", fontsize=10)
+    figure.suptitle(f"{title}\nevery head where q{lens.shown[-1]} is said, mean over inputs", fontsize=10)
     return figure
 
 

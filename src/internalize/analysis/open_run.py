@@ -38,14 +38,13 @@ Symbols = str | Sequence[str | int]
 
 
 def open_run(path: Path | str, device: str = "auto", field: str = "run") -> OpenRun:
-    """path: the run's folder, its name, or the beginning of its hash. A run of chains answers symbols."""
+    """path: the run's folder, its name, or the beginning of its hash. Only chains can be looked into."""
+    from internalize.analysis.open_bits import OPENED
+
     run = Run.open(path, field)
     config, experiment = load_experiment(run, device)
-    return (
-        OpenChain(run, config, experiment)
-        if isinstance(experiment, ChainExperiment)
-        else OpenRun(run, config, experiment)
-    )
+    opened = OpenChain if isinstance(experiment, ChainExperiment) else OPENED.get(type(experiment), OpenRun)
+    return opened(run, config, experiment)
 
 
 def open_chain(path: Path | str, device: str = "auto", field: str = "run") -> OpenChain:
@@ -105,6 +104,8 @@ class Answered:
     """The state right before EOS: the answer itself. None if there is none."""
     truth: tuple[str, ...]
     """q_1 … q_T."""
+    truth_text: str
+    """The same, token by token."""
     right: bool
     """Whether the final state is q_T."""
     moment: Moment
@@ -174,9 +175,7 @@ class OpenRun:
 
     def _unable(self, what: str) -> BadInput:
         kind = self.run.identity().kind
-        return BadInput(
-            "run", f"{self.title} is a run of the kind {kind}: only runs of chains can {what} so far"
-        )
+        return BadInput("run", f"{self.title} is a run of the kind {kind}: it cannot {what}")
 
 
 class OpenChain(OpenRun):
@@ -298,7 +297,7 @@ class OpenChain(OpenRun):
     def read_symbols(self, inputs: Symbols) -> Tensor:
         """(1, T): one input that somebody typed; its length may be the run's own horizon alone."""
         names = list(self.experiment.task.symbol_names)
-        words = _words(inputs, names)
+        words = words_of(inputs, names)
         numbers = []
         for word in words:
             if isinstance(word, int) and not isinstance(word, bool) and 0 <= word < len(names):
@@ -317,7 +316,7 @@ class OpenChain(OpenRun):
 
     def answer(self, inputs: Symbols, budget: int | None = None, stage: int | None = None) -> Answered:
         """What it says to one input, and whether that is right. Another length is read where the model can."""
-        words = _words(inputs, self.experiment.task.symbol_names)
+        words = words_of(inputs, self.experiment.task.symbol_names)
         chain = self if len(words) == self.horizon else self.at_horizon(len(words), "inputs")
         symbols = chain.read_symbols(words)
         return chain.answers(symbols, chain.predictor(budget, stage), chain.moment(stage))[0]
@@ -337,6 +336,7 @@ class OpenChain(OpenRun):
                 states=tuple(word.removeprefix("q:") for word in text.split() if word.startswith("q:")),
                 final=None if final < 0 else task.state_names[final],
                 truth=tuple(task.state_names[state] for state in true[1:]),
+                truth_text=" ".join(f"q:{task.state_names[state]}" for state in true[1:]),
                 right=final == true[-1],
                 moment=moment,
             )
@@ -363,7 +363,7 @@ class OpenChain(OpenRun):
         return [found[f"residual.{layer}"] for layer in range(self.config.model.depth + 1)]
 
 
-def _words(inputs: Symbols, names: Sequence[str]) -> list[str | int]:
+def words_of(inputs: Symbols, names: Sequence[str]) -> list[str | int]:
     """`1 0 1`, `1,0,1` or, where all symbols have one letter, `101`; lists stay as they are."""
     if not isinstance(inputs, str):
         return list(inputs)

@@ -212,7 +212,7 @@ def draw_patched(patched: Patched) -> Figure:
         panel.set_visible(False)
     figure.colorbar(image, ax=axes, label="answers that become the other's", format="{x:.0%}", shrink=0.8)
     what = f"{patched.part} replaced at one layer and position"
-    figure.suptitle(f"{patched.title}, {patched.moment}: {what}", fontsize=10)
+    figure.suptitle(f"{patched.title}, {patched.moment}\n{what}", fontsize=10)
     return figure
 
 
