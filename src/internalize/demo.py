@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from rich.console import Console
 
-from internalize.analysis.opening import open_chain
+from internalize.analysis.open_run import open_chain
 from internalize.configs.folders import require_writable
 from internalize.configs.outputs import write_output
 from internalize.contract import RunState

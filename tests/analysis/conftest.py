@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from internalize import ChainConfig, EvaluationConfig, Execution, ModelConfig, OptimizerConfig, Run, train
-from internalize.analysis.opening import OpenChain, open_chain
+from internalize.analysis.open_run import OpenChain, open_chain
 
 MIXTURE = ChainConfig(
     task="C2",

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from torch import Tensor
 
-from internalize.analysis.checking import choose_inputs, find_predictor
-from internalize.analysis.opening import OpenChain
+from internalize.analysis.check import choose_inputs, find_predictor
+from internalize.analysis.open_run import OpenChain
 from internalize.cli import main
 from internalize.measure.predictor import Prediction, TransformerPredictor
 
@@ -51,11 +51,11 @@ def test_profile_probe_and_audit(
     assert main(["profile", run, "--samples", "30", "--points", "3", *out]) == 0
     assert main(["probe", run, "--samples", "60", *out]) == 0
     assert main(["audit", str(mixture.run.path), "--samples", "30", *out]) == 0
-    printed = capsys.readouterr().out
+    printed = " ".join(capsys.readouterr().out.split())
     assert "rarest first" in printed
     assert "before it is" in printed
     assert "contradictory" in printed
-    pictures = {f"{stem}.{kind}" for stem in ("profile", "probe", "probe-layers", "lens", "attention")
+    pictures = {f"{stem}.{kind}" for stem in ("profile", "probe", "probe-layers", "lens", "attention", "heads")
                 for kind in ("png", "svg")}  # fmt: skip
     data = {f"{stem}.{kind}" for stem in ("profile", "probe", "audit") for kind in ("csv", "json")}
     assert names(tmp_path) == pictures | data
@@ -120,7 +120,7 @@ def test_inputs_are_enumerated_weighted_or_drawn(chain: OpenChain) -> None:
     assert not drawn.exhaustive
     assert [len(batch) for batch in drawn.batches()] == [4_096, 904]
     named = find_predictor(f"{chain.run.path}@2:3", "cpu", "fast")
-    assert named.predictor.weights_digest == chain.predictor(2).weights_digest
+    assert named.predictor.weights_digest == chain.predictor(stage=2).weights_digest
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,8 @@ import pytest
 
 from internalize import ChainConfig, EvaluationConfig, Execution, ModelConfig, ScheduleConfig, train
 from internalize.analysis.diagnosis import diagnose
-from internalize.analysis.evidence import Evidence, StageEvidence, gather, position_losses
-from internalize.analysis.opening import OpenChain
-from internalize.analysis.trend import trend
+from internalize.analysis.evidence import RunEvidence, StageEvidence, gather, position_losses, trend
+from internalize.analysis.open_run import OpenChain
 from internalize.cli import main
 from internalize.curricula import METHODS
 from internalize.statistics import Rate
@@ -31,7 +30,7 @@ def curve(start: float, end: float, rows: int = 40, noise: float = 0.01) -> tupl
 
 def planted(
     accuracies: list[float], losses: list[tuple[float, ...]], method: str = "left", **more: object
-) -> Evidence:
+) -> RunEvidence:
     """C_3, T = 8: one entry a stage that was trained."""
     curriculum = METHODS[method](T)
     stages = tuple(
@@ -47,7 +46,7 @@ def planted(
         for s, (accuracy, loss) in enumerate(zip(accuracies, losses, strict=True), start=1)
     )
     length = len(curriculum.shown(len(accuracies))) + 1.0
-    evidence = Evidence(
+    evidence = RunEvidence(
         title="planted", state="done", method=method, mixture=False, horizon=T, states=3, iterations=16_000,
         done=16_000, schedule=ScheduleConfig(), model=ModelConfig(depth=2, width=64, heads=8), lr=3e-4,
         log_every=50, total_stages=curriculum.stages, stages=stages, chance=1 / 3,
@@ -60,7 +59,7 @@ def planted(
 LEARNED, LOST = curve(0.5, 0.01), curve(1.11, 1.10)
 
 
-def actions(evidence: Evidence) -> str:
+def actions(evidence: RunEvidence) -> str:
     return " | ".join(suggestion.action for suggestion in diagnose(evidence).suggestions)
 
 

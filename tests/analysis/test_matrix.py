@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
+from internalize.analysis.audit import audit
 from internalize.analysis.matrix import budget_formats, forced_hits, matrix, teacher_hits
-from internalize.analysis.opening import Examples, OpenChain
+from internalize.analysis.open_run import OpenChain, TracedInputs
 from internalize.curricula import METHODS, Shown
 from internalize.measure.predictor import TransformerPredictor
 from internalize.models.language_model import LanguageModel
+from internalize.models.path import Kernel
 from internalize.sequences import Renderer
 from internalize.statistics import Rate
 from tests.measure.test_generation import make_predictor, naive
@@ -30,7 +34,7 @@ def said_last(
 
 
 def brute_force(
-    predictor: TransformerPredictor, examples: Examples, formats: tuple[Shown, ...]
+    predictor: TransformerPredictor, examples: TracedInputs, formats: tuple[Shown, ...]
 ) -> list[list[int]]:
     """Hits for K = 1 … T: forced, and teacher-forced."""
     model, renderer = predictor.model, predictor.renderer
@@ -56,7 +60,7 @@ def test_every_cell_of_a_trained_run(chain: OpenChain) -> None:
     for name, inputs in chain.both_inputs().items():
         examples = chain.draw(inputs, 40, 3, "matrix")
         for stage in found.stages:
-            expected = brute_force(chain.predictor(stage), examples, formats)
+            expected = brute_force(chain.predictor(stage=stage), examples, formats)
             for reading, hits in zip(("forced", "teacher"), expected, strict=True):
                 for k in range(1, 5):
                     cell = found.cell(stage, k, name, reading)
@@ -80,17 +84,18 @@ def test_the_matrix_tells_what_is_served_and_when_the_chain_is_forgotten(chain: 
     assert {"n", "low", "high", "supplied", "generated", "format"} <= set(row[0])
 
 
+@pytest.mark.parametrize("kernel", ["plain", "fast"])
 @pytest.mark.parametrize("length_hint", [False, True])
-def test_random_models_of_both_languages(length_hint: bool, generator: torch.Generator) -> None:
+def test_random_models_of_both_languages(length_hint: bool, kernel: Kernel, generator: torch.Generator) -> None:
     """Random weights make every kind of answer: EOS too soon, none at all, symbols for states."""
-    predictor = make_predictor(length_hint=length_hint)
+    predictor = replace(make_predictor(length_hint=length_hint), kernel=kernel)
     symbols = torch.randint(3, (60, 5), generator=generator)
     states = torch.cat([torch.zeros(60, 1, dtype=torch.int64), symbols.cumsum(1) % 3], dim=1)
-    examples = Examples("uniform", symbols, states, 1 / 3)
+    examples = TracedInputs("uniform", symbols, states, 1 / 3)
     formats = budget_formats(METHODS["mixture:right" if length_hint else "inductive"](5))
     expected = brute_force(predictor, examples, formats)
     assert forced_hits(predictor, examples)[0] == expected[0]
-    assert teacher_hits(predictor.model, predictor.renderer, examples, formats) == expected[1]
+    assert teacher_hits(predictor, examples, formats) == expected[1]
     assert len({*expected[0], *expected[1]}) > 3
 
 
@@ -101,6 +106,18 @@ def test_formats_of_each_budget() -> None:
     assert budget_formats(METHODS["inductive"](4)) == ((4,), (2, 4), (2, 3, 4), (1, 2, 3, 4))
     assert budget_formats(METHODS["cot"](3)) == ((3,), (2, 3), (1, 2, 3))
     assert budget_formats(METHODS["mixture:right"](3)) == ((3,), (1, 3), (1, 2, 3))
+
+
+def test_a_run_with_the_fast_kernel_is_reopened_with_its_decoder(
+    mixture: OpenChain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(model: object) -> None:
+        raise AssertionError("the plain decoder was asked")
+
+    assert mixture.predictor().kernel == "fast"
+    monkeypatch.setattr("internalize.models.path.PlainDecoder", refuse)
+    matrix(mixture, samples=20)
+    audit(mixture, samples=20)
 
 
 def test_mixture_has_both_modes_in_one_matrix(mixture: OpenChain) -> None:

@@ -10,7 +10,7 @@ import torch
 
 from internalize import Run
 from internalize.analysis.audit import answers_to, audit, hints
-from internalize.analysis.opening import OpenChain, open_chain
+from internalize.analysis.open_run import OpenChain, open_chain
 from internalize.analysis.profile import biased, profile
 from internalize.curricula import Shown
 from internalize.errors import BadInput
@@ -37,7 +37,7 @@ def test_a_profile_asks_what_it_says(chain: OpenChain) -> None:
     for p in (*found.binomial, *found.bias["0"]):
         inputs = parse_inputs(p.inputs, 2)
         examples = chain.draw(inputs, 200, 0, "profile")
-        right = chain.predictor(2).answer(examples.symbols).output == examples.states[:, -1]
+        right = chain.predictor(stage=2).answer(examples.symbols).output == examples.states[:, -1]
         assert (p.right.successes, p.right.trials) == (int(right.sum()), 200)
     shares = {(s.inputs, s.state): s.frequency for s in found.states}
     assert shares["ood", "0"] == pytest.approx((1 + 0.6**4) / 2)  # E[(-1)^σ] = 1 - 2p, to the fourth
@@ -80,7 +80,7 @@ def test_every_kind_of_hint_is_put_as_it_says(mixture: OpenChain) -> None:
     examples = mixture.draw(mixture.experiment.inputs, 50, 0, "audit")
     model, first, eos = mixture.model(), renderer.vocabulary.first_state, renderer.vocabulary.eos
     for prompted in asked:
-        written = answers_to(model, renderer, prompted, examples)
+        written = answers_to(mixture.predictor(), prompted, examples)
         for i, t in enumerate(prompted.begun):
             assert torch.equal(written[:, i], examples.states[:, t] + first)
         ended = (written == eos).any(dim=1)

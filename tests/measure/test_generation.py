@@ -95,6 +95,9 @@ def test_generation_stops_when_all_have_ended() -> None:
         def prefill(self, tokens: Tensor) -> Tensor:
             return self.append(tokens[:, -1])
 
+        def go_on(self, tokens: Tensor) -> Tensor:
+            raise AssertionError("generation never goes back")
+
         def append(self, tokens: Tensor) -> Tensor:
             self.calls += 1
             return torch.eye(8)[EOS if self.calls == 3 else 1].expand(tokens.shape[0], -1).clone()

@@ -12,7 +12,7 @@ from torch import Tensor
 from internalize.models.fast import FastDecoder, FastStep, Precision
 from internalize.models.gpt2 import GPT2, ModelConfig
 from internalize.models.parameters import AdamW, flatten_parameters
-from internalize.models.path import AnswerStats, PlainStep, choose_kernel
+from internalize.models.path import AnswerStats, PlainDecoder, PlainStep, choose_kernel
 
 ODD_SHAPES = [  # config, vocabulary, batch, prompt, answer
     (ModelConfig(1, 64, 32, 256), 5, 32, 9, 9),
@@ -174,6 +174,19 @@ def test_decoder(positions: str, threads: int) -> None:
         torch.testing.assert_close(decoder.prefill(tokens[:, :8]), wanted[:, 7], rtol=1e-4, atol=1e-5)
         for i in range(8, 14):
             torch.testing.assert_close(decoder.append(tokens[:, i]), wanted[:, i], rtol=1e-4, atol=1e-5)
+    other = random_tokens(7, 5, 4)
+    with torch.no_grad():
+        elsewhere, _ = model(torch.cat([tokens[:, :8], other], dim=1))
+    plain = PlainDecoder(model)
+    with torch.no_grad():
+        plain.prefill(tokens[:, :8])
+        plain.append(tokens[:, 8])
+        for both in (decoder, plain):  # what had been appended to the prompt is forgotten
+            for count in (4, 1, 3):
+                said = both.go_on(other[:, :count])
+                torch.testing.assert_close(said, elsewhere[:, 7 + count], rtol=1e-4, atol=1e-5)
+    for i in range(8, 14):
+        decoder.append(tokens[:, i]) if i > 8 else decoder.go_on(tokens[:, 8:9])
     with pytest.raises(ValueError, match="14 tokens"):
         decoder.append(tokens[:, 0])
 

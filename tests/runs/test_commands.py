@@ -16,8 +16,9 @@ from internalize import Run
 from internalize.benchmarks.store import make_runs
 from internalize.cli import main
 from internalize.display.curves import text_plot
+from internalize.errors import BadInput
 from internalize.runs.atomic import write_json
-from internalize.runs.finding import find_folder
+from internalize.runs.finding import find_folder, split_stage
 from internalize.runs.identity import Identity
 from internalize.runs.lock import own
 
@@ -244,3 +245,22 @@ def test_prune_can_take_checkpoints_of_finished_runs_only(tmp_path: Path) -> Non
     for folder in tmp_path.iterdir():
         if folder.is_dir():
             assert (folder / "checkpoints").exists() != Run.open(folder).is_done
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("runs/a", ("runs/a", None)),
+        ("runs/a@12", ("runs/a", 12)),
+        ("me@home/a", ("me@home/a", None)),
+        ("me@home/a@3", ("me@home/a", 3)),
+    ],
+)
+def test_a_run_is_named_with_a_stage(text: str, parts: tuple[str, int | None]) -> None:
+    assert split_stage(text, "run") == parts
+
+
+@pytest.mark.parametrize("text", ["a@x", "a@", "@3", "a@-1", "a@1.5"])
+def test_what_is_no_stage_is_refused(text: str) -> None:
+    with pytest.raises(BadInput, match="run: must end in a stage's number after @"):
+        split_stage(text, "run")

@@ -22,7 +22,7 @@ from internalize import (
     ScheduleConfig,
     train,
 )
-from internalize.analysis.opening import open_chain
+from internalize.analysis.open_run import open_chain
 from internalize.cli import main
 from internalize.errors import BadInput
 from internalize.kinds.chain.experiment import ChainExperiment
@@ -146,7 +146,7 @@ def test_curricula_share_a_prefix(internalized: Run, tmp_path: Path) -> None:
         assert run.metrics("train")["loss"][0] < 0.1  # it knew the chain from the beginning
     shutil.rmtree(source)
     chain = open_chain(run.path)
-    assert chain.own_shown(chain.final_stage()) == (4,)
+    assert chain.own_shown(chain.moment().stage) == (4,)
     with pytest.raises(BadInput, match="init-from: "):
         train(config, out=tmp_path / "elsewhere")
 

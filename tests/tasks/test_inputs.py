@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from math import comb
 
 import pytest
@@ -9,6 +10,7 @@ import torch
 
 from internalize.errors import BadInput
 from internalize.tasks import parse_inputs
+from internalize.tasks.inputs import all_inputs
 
 
 @pytest.mark.parametrize(
@@ -87,3 +89,12 @@ def test_bad_distributions_are_refused(text: str, words: str) -> None:
         parse_inputs(text, 3, "ood-inputs")
     assert problem.value.field == "ood-inputs"
     assert words in problem.value.message
+
+
+@pytest.mark.parametrize(
+    ("symbols", "length", "block"), [(2, 6, 64), (3, 5, 100), (12, 3, 7), (1, 4, 10), (5, 1, 2)]
+)
+def test_all_inputs_are_those_of_nested_loops(symbols: int, length: int, block: int) -> None:
+    pieces = list(all_inputs(symbols, length, block))
+    assert all(len(piece) <= block for piece in pieces)
+    assert torch.cat(pieces).tolist() == [list(row) for row in itertools.product(range(symbols), repeat=length)]

@@ -1,4 +1,4 @@
-"""The hint audit of a mixture model: what does it do when LEN is right, wrong, absent or contradictory?
+"""`internalize audit`: what does a mixture model do when its LEN is right, wrong, absent or contradictory?
 
 right          LEN_L, L = 2 … T+1; the answer should be the format of that length.
 wrong          LEN_L, but the answer was begun with the first state of the format of another length. Does
@@ -12,29 +12,32 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import torch
+from rich.console import Console
 from torch import Tensor
 
-from internalize.analysis.opening import Examples, OpenChain
+from internalize.analysis.open_run import OpenChain, TracedInputs, open_chain
+from internalize.analysis.output import InspectionArguments
 from internalize.curricula import Shown
+from internalize.display.terminal import errors_console, percent, results_table
 from internalize.errors import require
-from internalize.measure.predictor import generate
-from internalize.models.language_model import LanguageModel
-from internalize.models.path import PlainDecoder
+from internalize.measure.predictor import TransformerPredictor, generate
+from internalize.models.path import make_decoder
 from internalize.sequences import Renderer
 from internalize.statistics import Rate
 
-Kind = Literal["right", "wrong", "absent", "contradictory"]
+HintKind = Literal["right", "wrong", "absent", "contradictory"]
 CHUNK = 1_000
 
 
 @dataclass(frozen=True)
-class Finding:
+class HintFinding:
     """What the model does with one hint, on one distribution."""
 
-    kind: Kind
+    kind: HintKind
     hint: str
     """What stands after q_0."""
     inputs: Literal["id", "ood"]
@@ -62,7 +65,7 @@ class Finding:
 class Prompted:
     """A way to end the prompt."""
 
-    kind: Kind
+    kind: HintKind
     hint: str
     tokens: tuple[int, ...]
     """Ids after q_0."""
@@ -72,7 +75,7 @@ class Prompted:
     """States that the last LEN asks for."""
 
 
-def audit(chain: OpenChain, samples: int, seed: int = 0) -> list[Finding]:
+def audit(chain: OpenChain, samples: int, seed: int = 0) -> list[HintFinding]:
     """Every hint on the same ID and on the same OOD inputs."""
     curriculum = chain.experiment.curriculum
     method = chain.experiment.config.method
@@ -80,12 +83,12 @@ def audit(chain: OpenChain, samples: int, seed: int = 0) -> list[Finding]:
         curriculum.length_hint, "run", f"{chain.title} has no length tokens to audit (its method is {method})"
     )
     formats = {len(shown): shown for shown in curriculum.formats(1)}
-    model, renderer = chain.predictor().model, chain.experiment.renderer
+    predictor, renderer = chain.predictor(), chain.experiment.renderer
     findings = []
     for name, inputs in chain.both_inputs().items():
         examples = chain.draw(inputs, samples, seed, "audit")
         for asked in hints(renderer, formats):
-            written = answers_to(model, renderer, asked, examples)
+            written = answers_to(predictor, asked, examples)
             findings.append(
                 _judge(renderer, asked, written, examples, formats, "id" if name == "id" else "ood")
             )
@@ -111,8 +114,10 @@ def hints(renderer: Renderer, formats: dict[int, Shown]) -> Iterator[Prompted]:
             yield Prompted("contradictory", f"LEN_{other + 1} LEN_{k + 1}", tokens, (), k)
 
 
-def answers_to(model: LanguageModel, renderer: Renderer, asked: Prompted, examples: Examples) -> Tensor:
+def answers_to(predictor: TransformerPredictor, asked: Prompted, examples: TracedInputs) -> Tensor:
     """(samples, …) tokens of the answers, with those that were put there, filled up with EOS."""
+    model, renderer = predictor.model, predictor.renderer
+    decoder = make_decoder(predictor.kernel, model, min(CHUNK, len(examples.symbols)))
     eos, first_state, rows = renderer.vocabulary.eos, renderer.vocabulary.first_state, []
     for symbols, states in zip(examples.symbols.split(CHUNK), examples.states.split(CHUNK), strict=True):
         count = len(symbols)
@@ -121,7 +126,7 @@ def answers_to(model: LanguageModel, renderer: Renderer, asked: Prompted, exampl
         begun = states[:, list(asked.begun)] + first_state
         prompt = torch.cat([symbols, q_0, hint, begun], dim=1)
         limit = min(renderer.generation_limit - begun.shape[1], model.context - prompt.shape[1] + 1)
-        written = torch.cat([begun, generate(PlainDecoder(model), prompt, eos, limit)], dim=1)
+        written = torch.cat([begun, generate(decoder, prompt, eos, limit)], dim=1)
         rows.append(
             torch.nn.functional.pad(written, (0, renderer.generation_limit - written.shape[1]), value=-1)
         )
@@ -134,10 +139,10 @@ def _judge(
     renderer: Renderer,
     asked: Prompted,
     written: Tensor,
-    examples: Examples,
+    examples: TracedInputs,
     formats: dict[int, Shown],
     inputs: Literal["id", "ood"],
-) -> Finding:
+) -> HintFinding:
     """Rows that were cut off before an EOS are filled with -1 and count as wrong."""
     answers = renderer.read(written)
     length = torch.where(answers.ended, answers.length, (written >= 0).sum(1))
@@ -150,7 +155,7 @@ def _judge(
         same = (written[:, : k + 1] == renderer.answer(examples.states, shown)).all(dim=1)
         exact |= same & (states == k)
     (commonest, count), *_ = Counter(length.tolist()).most_common(1)
-    return Finding(
+    return HintFinding(
         kind=asked.kind,
         hint=asked.hint,
         inputs=inputs,
@@ -164,3 +169,46 @@ def _judge(
 
 def _rate(hits: Tensor) -> Rate:
     return Rate(int(hits.sum()), hits.numel())
+
+
+# The command ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class AuditArguments(InspectionArguments):
+    """What a mixture model does with right, wrong, absent and contradictory length tokens."""
+
+    samples: int = 1_000
+    """Sequences of each distribution; every hint is tried on the same ones."""
+
+
+def audit_command(arguments: AuditArguments) -> None:
+    chain = open_chain(arguments.run, arguments.device)
+    with errors_console().status("audit"):
+        found = audit(chain, arguments.samples, arguments.seed)
+    rows = [finding.row() for finding in found]
+    moment = chain.moment()
+    report = {"run": chain.title, **moment.to_json(), "findings": rows}
+    out = arguments.folder(chain.run.path)
+    out.csv("audit", rows)
+    out.json("audit", report)
+    arguments.present(report, out, partial(_print_audit, f"{chain.title}, {moment}", found))
+
+
+def _print_audit(title: str, found: list[HintFinding], console: Console) -> None:
+    for name in ("id", "ood"):
+        console.print(_audit_table(f"{title}, {name.upper()}", [f for f in found if f.inputs == name]))
+
+
+def _audit_table(title: str, found: list[HintFinding]) -> object:
+    columns = ["hint", "after q_0", "right", "as long as asked", "exact chain", "tokens"]
+    rows = []
+    for f in found:
+        rates = [percent(rate.value) for rate in (f.right, f.obeyed, f.exact)]
+        rows.append([f.kind, f.hint, *rates, f"{f.length:.2f}"])
+    n = found[0].right.trials
+    table = results_table(f"{title}: {n:,} inputs for each hint (intervals in audit.csv)", columns, rows)
+    table.columns[1].justify = "left"
+    for column in table.columns[:2]:
+        column.no_wrap = True
+    return table

@@ -1,20 +1,30 @@
-"""What went right or wrong in a run, in plain words: findings from the evidence, and the verdict.
+"""`internalize diagnose`: what went right or wrong in a run, in plain words, and what to try?
 
-Pure: evidence in, diagnosis out. What to try next is in `suggestions.py`.
+RunEvidence in, diagnosis out: `evidence.py` gathers what is known, `suggestions.py` says what to try next.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
 
-from internalize.analysis.evidence import Evidence, StageEvidence
+from rich.console import Console
+from rich.markup import escape
+
+from internalize.analysis.evidence import RunEvidence, StageEvidence, gather, trend
+from internalize.analysis.open_run import open_chain
+from internalize.analysis.output import InspectionArguments
 from internalize.analysis.suggestions import Suggestion, Symptoms, suggest
-from internalize.analysis.trend import trend
+from internalize.display.accuracy import accuracy_axis, rate_line, ticks
+from internalize.display.plots import INK, PALETTE, new_figure
 from internalize.display.terminal import percent
 from internalize.statistics import SUCCESS, Rate
 
-Verdict = Literal[
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Condition = Literal[
     "internalized",
     "succeeded",
     "chain not learned",
@@ -23,7 +33,7 @@ Verdict = Literal[
     "unfinished",
     "failed",
 ]
-HEADLINES: dict[Verdict, str] = {
+HEADLINES: dict[Condition, str] = {
     "internalized": "It internalized: the final state is right and no other state is spoken.",
     "succeeded": "It succeeded, with states still spoken.",
     "chain not learned": "The chain itself was never learned: stage 1 ended below the bar.",
@@ -37,7 +47,13 @@ HEADLINES: dict[Verdict, str] = {
 @dataclass(frozen=True)
 class Diagnosis:
     title: str
-    verdict: Verdict
+    place: str
+    """Where the run is, as a command takes it."""
+    status: str
+    """Of the run: done, interrupted, running or failed."""
+    stage: int | None
+    """The last stage that it reached."""
+    verdict: Condition
     broke_at: int | None
     """The stage from which on no stage passed the bar; 1 if the chain itself was not learned."""
     trend: str | None
@@ -48,11 +64,24 @@ class Diagnosis:
     @property
     def headline(self) -> str:
         where = f" It broke at stage {self.broke_at}." if self.verdict == "broke" else ""
-        return HEADLINES[self.verdict] + where
+        found = HEADLINES[self.verdict] + where
+        if self.status != "interrupted":
+            return found
+        resume = "The run was interrupted and can be resumed."
+        return resume if self.verdict == "unfinished" else f"{resume} So far: {found}"
+
+    @property
+    def strict(self) -> str | None:
+        """Where to ask for more than the word *internalized* says here."""
+        asked = f"internalize check {self.place} --against {self.place}@1"
+        return asked if self.verdict == "internalized" else None
 
     def to_json(self) -> dict[str, object]:
         return {
             "run": self.title,
+            "status": self.status,
+            "stage": self.stage,
+            "strict_definition": self.strict,
             "verdict": self.verdict,
             "headline": self.headline,
             "broke_at": self.broke_at,
@@ -62,7 +91,7 @@ class Diagnosis:
         }
 
 
-def diagnose(evidence: Evidence) -> Diagnosis:
+def diagnose(evidence: RunEvidence) -> Diagnosis:
     broken = broken_stage(evidence)
     verdict = _verdict(evidence, broken)
     curve = trend(broken.losses) if broken else None
@@ -70,6 +99,9 @@ def diagnose(evidence: Evidence) -> Diagnosis:
     symptoms = Symptoms(verdict, broken, curve, _before(evidence, broken))
     return Diagnosis(
         title=evidence.title,
+        place=evidence.place,
+        status=evidence.state,
+        stage=evidence.stages[-1].stage if evidence.stages else None,
         verdict=verdict,
         broke_at=broken.stage if broken and verdict in ("broke", "chain not learned") else None,
         trend=curve.kind if curve else None,
@@ -78,7 +110,7 @@ def diagnose(evidence: Evidence) -> Diagnosis:
     )
 
 
-def broken_stage(evidence: Evidence) -> StageEvidence | None:
+def broken_stage(evidence: RunEvidence) -> StageEvidence | None:
     """The first of the last stages that are all below the bar; None if the last measured stage passed it."""
     broken = None
     for stage in reversed([s for s in evidence.stages if s.target is not None]):
@@ -92,19 +124,19 @@ def _passes(rate: Rate | None) -> bool:
     return rate is not None and rate.value > SUCCESS
 
 
-def _before(evidence: Evidence, broken: StageEvidence | None) -> StageEvidence | None:
+def _before(evidence: RunEvidence, broken: StageEvidence | None) -> StageEvidence | None:
     earlier = [s for s in evidence.stages if broken and s.stage < broken.stage]
     return earlier[-1] if earlier else None
 
 
-def _verdict(evidence: Evidence, broken: StageEvidence | None) -> Verdict:
+def _verdict(evidence: RunEvidence, broken: StageEvidence | None) -> Condition:
     if evidence.state == "failed":
         return "failed"
     if evidence.mixture and evidence.final is not None:
-        direct: Verdict = "internalized" if _passes(evidence.final) else "direct answer not learned"
+        direct: Condition = "internalized" if _passes(evidence.final) else "direct answer not learned"
         return direct if _passes(evidence.chain) else "chain not learned"
     if broken is None:
-        done: Verdict = "internalized" if evidence.internalized else "succeeded"
+        done: Condition = "internalized" if evidence.internalized else "succeeded"
         return "unfinished" if evidence.final is None else done
     if evidence.total_stages == 1 and broken.shown == (evidence.horizon,):
         return "direct answer not learned"
@@ -113,7 +145,7 @@ def _verdict(evidence: Evidence, broken: StageEvidence | None) -> Verdict:
     return "chain not learned" if broken.stage == 1 else "broke"
 
 
-def _findings(evidence: Evidence, verdict: Verdict, broken: StageEvidence | None) -> list[str]:
+def _findings(evidence: RunEvidence, verdict: Condition, broken: StageEvidence | None) -> list[str]:
     found = []
     if evidence.message:
         found.append(f"It stopped with: {evidence.message}")
@@ -137,7 +169,7 @@ def _findings(evidence: Evidence, verdict: Verdict, broken: StageEvidence | None
     return found
 
 
-def _results(evidence: Evidence) -> list[str]:
+def _results(evidence: RunEvidence) -> list[str]:
     """What the finished run reaches."""
     if evidence.final is None:
         return [f"The run is {evidence.state} after {evidence.done:,} of {evidence.iterations:,} iterations."]
@@ -158,7 +190,7 @@ def _dip(stage: StageEvidence) -> str:
     return f"Stage {stage.stage} ended at {stage.target}, below the bar, but later stages recovered."
 
 
-def _about_broken(evidence: Evidence, broken: StageEvidence) -> list[str]:
+def _about_broken(evidence: RunEvidence, broken: StageEvidence) -> list[str]:
     """The stage that broke: how far below, where in the answer, and which way it was going."""
     reached = f"{broken.stage} of {evidence.total_stages}"
     still = evidence.state != "done" and not broken.ended
@@ -183,3 +215,77 @@ def _about_broken(evidence: Evidence, broken: StageEvidence) -> list[str]:
         f"{100 * losses[worst] / evidence.chance_loss:.0f} % of the loss of chance."
     )
     return found
+
+
+# The picture ---------------------------------------------------------------------------------------------
+
+
+def draw_diagnosis(evidence: RunEvidence, diagnosis: Diagnosis) -> Figure:
+    """The loss at the worst position through the stages, and accuracy at every stage's end."""
+    figure, (left, right) = new_figure(1, 2, width=10.5, height=3.9)
+    broken = broken_stage(evidence)
+    at = 0
+    for stage in evidence.stages:
+        x = [at + (i + 1) * stage.iterations / max(1, len(stage.losses)) for i in range(len(stage.losses))]
+        colour = PALETTE[1] if broken and stage.stage >= broken.stage else PALETTE[0]
+        left.plot(x, stage.losses, color=colour, linewidth=1.3)
+        at += stage.iterations
+        left.axvline(at, color=INK, linewidth=0.5, alpha=0.25)
+    left.axhline(evidence.chance_loss, color=INK, linestyle=":", linewidth=1.0)
+    where = {"textcoords": "offset points", "xytext": (-3, 3), "ha": "right"}
+    left.annotate("chance", (1, evidence.chance_loss), xycoords=("axes fraction", "data"), fontsize=8, **where)
+    left.grid(False, axis="x")
+    left.set(xlabel="iteration (thin lines: stage ends)", ylabel="training loss, worst answer position")
+    left.set_ylim(0, 3 * evidence.chance_loss)  # a new stage often begins far above
+    left.set_title("loss", fontsize=10)
+    _stage_ends(right, evidence)
+    figure.suptitle(f"{diagnosis.title}: {diagnosis.headline}", fontsize=10)
+    return figure
+
+
+def _stage_ends(axes: Any, evidence: RunEvidence) -> None:
+    known = [(stage.stage, stage.target) for stage in evidence.stages if stage.target is not None]
+    rate_line(axes, [s for s, _ in known], [rate for _, rate in known], "on the stage's own last state", 0)
+    accuracy_axis(axes, evidence.chance)
+    places = ticks(evidence.total_stages)
+    axes.set_xticks([k + 1 for k in places])
+    axes.set_xlim(0.5, evidence.total_stages + 0.5)
+    axes.set(xlabel="stage", ylabel="last shown state right, ID")
+    axes.set_title("accuracy at the end of each stage (dotted: chance)", fontsize=10)
+
+
+# The command ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class DiagnoseArguments(InspectionArguments):
+    """What went right or wrong in a run, in plain words and numbers, and what to try."""
+
+    samples: int = 1_000
+    """Fresh sequences for the losses by position."""
+
+
+def diagnose_command(arguments: DiagnoseArguments) -> None:
+    chain = open_chain(arguments.run, arguments.device)
+    evidence = gather(chain, arguments.samples, arguments.seed)
+    found = diagnose(evidence)
+    out = arguments.folder(chain.run.path)
+    out.json("diagnosis", found.to_json())
+    if evidence.stages:
+        out.figure("diagnosis", draw_diagnosis(evidence, found))
+    arguments.present(found.to_json(), out, partial(_print_diagnosis, found))
+
+
+def _print_diagnosis(found: Diagnosis, console: Console) -> None:
+    console.print(f"[bold]{escape(found.title)}[/bold]: {escape(found.headline)}")
+    for text in found.findings:
+        console.print(f"• {escape(text)}")
+    if found.suggestions:
+        console.print("[bold]To try[/bold]")
+    for suggestion in found.suggestions:
+        console.print(f"• {escape(suggestion.action)}, because {escape(suggestion.because)}.")
+    if found.strict:
+        console.print(
+            "Internalized means here: the right state and EOS at once for more than 95 % of inputs. The strict "
+            f"definition asks for more: [bold]{escape(found.strict)}[/bold]"
+        )

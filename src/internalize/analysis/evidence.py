@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 
-from internalize.analysis.opening import OpenChain
+from internalize.analysis.open_run import OpenChain
 from internalize.curricula import ScheduleConfig, Shown
 from internalize.models.gpt2 import ModelConfig
 from internalize.statistics import Rate
+
+FEWEST = 6
+"""Rows in the last half of a stage below which nothing is said."""
+SMALLEST_DROP = 0.05
+"""A loss that falls by less than this share over the last half of a stage is called stalled."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +40,7 @@ class StageEvidence:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class RunEvidence:
     """A run, as a diagnosis sees it."""
 
     title: str
@@ -68,6 +74,8 @@ class Evidence:
     chain_ood: Rate | None = None
     position_losses: dict[int, tuple[float, ...]] | None = None
     """Stage → loss of every answer token, the true ones before it given, from the stage's weights."""
+    place: str = "RUN"
+    """Where the run is, as a command takes it."""
     message: str | None = None
     """Why the run failed."""
 
@@ -77,7 +85,7 @@ class Evidence:
         return math.log(self.states)
 
 
-def gather(chain: OpenChain, samples: int = 1_000, seed: int = 0) -> Evidence:
+def gather(chain: OpenChain, samples: int = 1_000, seed: int = 0) -> RunEvidence:
     """Rows of the run and, where weights were kept, losses measured on fresh inputs."""
     run, config, experiment = chain.run, chain.experiment.config, chain.experiment
     status = run.status()
@@ -91,9 +99,9 @@ def gather(chain: OpenChain, samples: int = 1_000, seed: int = 0) -> Evidence:
     summary = dict(status["summary"]) if finished else {}
     examples = chain.draw(experiment.inputs, samples, seed, "diagnose")
     final_samples = config.evaluation.final_samples
-    return Evidence(
+    return RunEvidence(
         title=chain.title,
-        state=status["state"],
+        state=chain.status,
         method=config.method,
         mixture=experiment.curriculum.length_hint,
         horizon=config.horizon,
@@ -114,6 +122,7 @@ def gather(chain: OpenChain, samples: int = 1_000, seed: int = 0) -> Evidence:
         chain=_rate(summary.get("chain_id_accuracy"), final_samples),
         chain_ood=_rate(summary.get("chain_ood_accuracy"), final_samples),
         position_losses=_position_losses(chain, samples, seed),
+        place=str(run.path),
         message=status.get("message"),
     )
 
@@ -141,7 +150,7 @@ def _position_losses(chain: OpenChain, samples: int, seed: int) -> dict[int, tup
     has_model = (chain.run.path / "model" / "model.safetensors").is_file()
     if not chain.run.stages() and not has_model:
         return None
-    return {stage: position_losses(chain, stage, samples, seed) for stage in chain.stages()}
+    return {stage: position_losses(chain, stage, samples, seed) for stage in chain.stages}
 
 
 @torch.no_grad()
@@ -149,7 +158,7 @@ def position_losses(chain: OpenChain, stage: int, samples: int, seed: int) -> tu
     """Loss of every token of the stage's own answer, EOS last, with the true tokens before it given."""
     renderer, shown = chain.experiment.renderer, chain.own_shown(stage)
     examples = chain.draw(chain.experiment.inputs, samples, seed, "diagnose")
-    model, total = chain.predictor(stage).model, torch.zeros(len(shown) + 1)
+    model, total = chain.predictor(stage=stage).model, torch.zeros(len(shown) + 1)
     for symbols, states in zip(examples.symbols.split(500), examples.states.split(500), strict=True):
         tokens = renderer.sequence(symbols, states, shown)
         logits, _ = model(tokens[:, :-1], first=renderer.prompt_length - 1)
@@ -161,3 +170,46 @@ def position_losses(chain: OpenChain, stage: int, samples: int, seed: int) -> tu
 
 def _rate(value: float | None, samples: int) -> Rate | None:
     return None if value is None else Rate(round(value * samples), samples)
+
+
+# Did a loss curve stall, or was it still falling when it ended? ------------------------------------------
+
+
+@dataclass(frozen=True)
+class LossTrend:
+    """The last half of a stage."""
+
+    kind: Literal["improving", "stalled", "unclear"]
+    start: float
+    """The fitted line at the beginning of the last half, and at its end."""
+    end: float
+    rows: int
+
+    @property
+    def drop(self) -> float:
+        """The share of the loss that went, by the fitted line; negative if it rose."""
+        return 0.0 if self.start <= 0 else 1 - self.end / self.start
+
+    def said(self) -> str:
+        if self.kind == "unclear":
+            return f"too few rows are recorded to tell stalled from improving ({self.rows} in its last half)"
+        words = "was still falling" if self.kind == "improving" else "had stalled"
+        return f"the loss {words}: {self.start:.3f} to {self.end:.3f} over the last half of the stage"
+
+
+def trend(losses: tuple[float, ...]) -> LossTrend:
+    """A straight line through the last half; improving if it falls, beyond its own noise, by 5 % or more.
+
+    The noise is the slope's standard error; three of them, since neighbouring rows are not independent.
+    """
+    half = np.asarray(losses[len(losses) // 2 :], dtype=np.float64)
+    if len(half) < FEWEST:
+        value = float(half[-1]) if len(half) else float("nan")
+        return LossTrend("unclear", value, value, len(half))
+    x = np.arange(len(half)) - (len(half) - 1) / 2
+    slope = float(x @ half / (x @ x))
+    rest = half - half.mean() - slope * x
+    error = float(np.sqrt(rest @ rest / (len(half) - 2) / (x @ x)))
+    start, end = (float(half.mean() + slope * x[i]) for i in (0, -1))
+    falls = slope < -3 * error and start - end >= SMALLEST_DROP * start
+    return LossTrend("improving" if falls else "stalled", start, end, len(half))

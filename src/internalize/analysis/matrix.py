@@ -1,4 +1,4 @@
-"""The internalization matrix: which answer budgets can each stage of a run still serve?
+"""`internalize matrix`: which answer budgets can each stage of a run still serve?
 
 Budget K means an answer of exactly K states before EOS. Two readings of every cell (stage, K):
 
@@ -14,23 +14,36 @@ otherwise left's, q_{T-K+1} … q_T.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
+from rich.console import Console
 from torch import Tensor
 
-from internalize.analysis.opening import Examples, OpenChain
+from internalize.analysis.open_run import OpenChain, TracedInputs, open_chain
+from internalize.analysis.output import InspectionArguments
 from internalize.curricula import Curriculum, Shown
 from internalize.curricula.curriculum import describe
+from internalize.display.accuracy import accuracy_axis, accuracy_shades, rate_line, ticks
+from internalize.display.plots import INK, new_figure
+from internalize.display.terminal import errors_console, percent, results_table
+from internalize.errors import require
 from internalize.measure.predictor import TransformerPredictor
-from internalize.models.language_model import LanguageModel
-from internalize.sequences import Renderer
+from internalize.models.path import make_decoder
 from internalize.statistics import SUCCESS, Rate
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Reading = Literal["forced", "teacher"]
 CHUNK = 250
 """Sequences at once: the cache of a large model takes about a megabyte for each."""
+READINGS = {"forced": "the model writes all K states", "teacher": "true states given up to the last"}
+NUMBERED = 12
+"""Up to this many rows and columns a cell has room for its number."""
+OUTLINES = "outlined: the budget that the stage itself trained"
 
 
 @dataclass(frozen=True)
@@ -77,6 +90,8 @@ class Matrix:
     """All cells of a run."""
 
     title: str
+    status: str
+    """Of the run: an unfinished one has fewer stages than its curriculum."""
     horizon: int
     stages: tuple[int, ...]
     cells: tuple[Cell, ...]
@@ -110,6 +125,7 @@ class Matrix:
     def to_json(self) -> dict[str, object]:
         return {
             "run": self.title,
+            "status": self.status,
             "horizon": self.horizon,
             "stages": list(self.stages),
             "inputs": self.inputs,
@@ -128,16 +144,17 @@ def matrix(
     progress: Callable[[str], None] = lambda _: None,
 ) -> Matrix:
     """Every saved stage (or those given) at every budget; all of them answer the same inputs."""
-    stages = stages or tuple(chain.stages())
+    stages = stages or tuple(chain.stages)
     drawn = {name: chain.draw(inputs, samples, seed, "matrix") for name, inputs in chain.both_inputs().items()}
     cells: list[Cell] = []
     for stage in stages:
         progress(f"stage {stage}")
-        predictor = chain.predictor(stage)
+        predictor = chain.predictor(stage=stage)
         for name, examples in drawn.items():
             cells += _row(chain, predictor, stage, "id" if name == "id" else "ood", examples)
     return Matrix(
         title=chain.title,
+        status=chain.status,
         horizon=chain.horizon,
         stages=stages,
         cells=tuple(cells),
@@ -160,13 +177,13 @@ def _row(
     predictor: TransformerPredictor,
     stage: int,
     inputs: Literal["id", "ood"],
-    examples: Examples,
+    examples: TracedInputs,
 ) -> list[Cell]:
     """The cells of one stage on one distribution."""
     curriculum, T, n = chain.experiment.curriculum, chain.horizon, len(examples.symbols)
     formats = budget_formats(curriculum)
     forced, generated = forced_hits(predictor, examples)
-    teacher = teacher_hits(predictor.model, predictor.renderer, examples, formats)
+    teacher = teacher_hits(predictor, examples, formats)
     trained = curriculum.formats(stage)
     cells = []
     for k in range(1, T + 1):
@@ -181,47 +198,179 @@ def _row(
     return cells
 
 
-def forced_hits(predictor: TransformerPredictor, examples: Examples) -> tuple[list[int], list[float]]:
+def forced_hits(predictor: TransformerPredictor, examples: TracedInputs) -> tuple[list[int], list[float]]:
     """For K = 1 … T: answers whose last state is q_T, and tokens written by the model on average."""
     renderer, T = predictor.renderer, predictor.renderer.horizon
     final = examples.states[:, -1]
     if renderer.length_hint:
         answers = [
-            renderer.read(TransformerPredictor(predictor.model, renderer, k + 1).generate(examples.symbols))
-            for k in range(1, T + 1)
+            renderer.read(replace(predictor, budget=k + 1).generate(examples.symbols)) for k in range(1, T + 1)
         ]
         hits = [int((answer.final_state == final).sum()) for answer in answers]
         return hits, [float(answer.length.float().mean()) for answer in answers]
-    written = TransformerPredictor(predictor.model, renderer, T + 1).generate(examples.symbols)[:, :T]
+    written = replace(predictor, budget=T + 1).generate(examples.symbols)[:, :T]
     right = written - renderer.vocabulary.first_state == final[:, None]
     return right.sum(0).tolist(), [float(k) for k in range(1, T + 1)]
 
 
 @torch.no_grad()
 def teacher_hits(
-    model: LanguageModel, renderer: Renderer, examples: Examples, formats: tuple[Shown, ...]
+    predictor: TransformerPredictor, examples: TracedInputs, formats: tuple[Shown, ...]
 ) -> list[int]:
     """For each format: how often its last state is said right when all before it are given.
 
-    The inputs are read once; every format goes on from the same cache.
+    The inputs are read once; every format goes on from what was read.
     """
+    renderer = predictor.renderer
     hits = torch.zeros(len(formats), dtype=torch.int64, device=examples.symbols.device)
     read = renderer.horizon + 1  # σ_1 … σ_T and q_0: what all prompts share
+    decoder = make_decoder(predictor.kernel, predictor.model, min(CHUNK, len(examples.symbols)))
     for symbols, states in zip(examples.symbols.split(CHUNK), examples.states.split(CHUNK), strict=True):
         shortest = renderer.prompt(symbols, 2 if renderer.length_hint else None)
-        first_logits, cache = model(shortest[:, :read], first=read - 1)
+        first_logits = decoder.prefill(shortest[:, :read])
         for i, shown in enumerate(formats):
             prompt = renderer.prompt(symbols, len(shown) + 1 if renderer.length_hint else None)
             rest = torch.cat([prompt[:, read:], renderer.answer(states, shown)[:, :-2]], dim=1)
-            logits = first_logits[:, -1] if rest.shape[1] == 0 else _after(model, rest, cache)
-            logits = logits.clone()
+            logits = first_logits.clone() if rest.shape[1] == 0 else decoder.go_on(rest)
             logits[:, renderer.vocabulary.eos] = -torch.inf
             said = logits.argmax(dim=-1) - renderer.vocabulary.first_state
             hits[i] += (said == states[:, shown[-1]]).sum()
     return [int(count) for count in hits]
 
 
-def _after(model: LanguageModel, tokens: Tensor, cache: Any) -> Tensor:
-    """(batch, vocabulary) logits after the last of the tokens; the cache itself does not change."""
-    logits, _ = model(tokens, first=tokens.shape[1] - 1, cache=cache)
-    return logits[:, -1]
+# The picture ---------------------------------------------------------------------------------------------
+
+
+def draw_matrix(matrix: Matrix) -> Figure:
+    """Stage × budget heat maps; of a run with a single stage, accuracy against budget."""
+    return _matrix_lines(matrix) if len(matrix.stages) == 1 else _matrix_maps(matrix)
+
+
+def _matrix_maps(matrix: Matrix) -> Figure:
+    T, rows = matrix.horizon, len(matrix.stages)
+    width, height = 2.8 + 2 * max(2.4, min(0.36 * T, 5.0)), 2.2 + 2 * max(1.6, min(0.3 * rows, 4.2))
+    figure, axes = new_figure(2, 2, width=width, height=height, sharex=True, sharey=True)
+    image: Any = None
+    for i, (reading, meaning) in enumerate(READINGS.items()):
+        for j, name in enumerate(matrix.inputs):
+            panel, values = axes[i, j], matrix.select(name, reading)
+            image = panel.imshow(values.numpy(), aspect="auto", **accuracy_shades(matrix.chance["id"]))
+            panel.grid(False)
+            panel.set_title(f"{name.upper()} ({matrix.inputs[name]})\n{meaning}", fontsize=9)
+            _outline_own(panel, matrix, name, reading)
+            if max(T, rows) <= NUMBERED:
+                _write_numbers(panel, values, matrix.chance["id"])
+    for panel in axes[1]:
+        panel.set_xlabel("budget K: states in the answer")
+        places = ticks(T)
+        panel.set_xticks(places, [str(k + 1) for k in places])
+    for panel in axes[:, 0]:
+        panel.set_ylabel("weights at the end of stage")
+        places = ticks(rows)
+        panel.set_yticks(places, [str(matrix.stages[i]) for i in places])
+    figure.colorbar(image, ax=axes, label="last state is $q_T$ (white: chance)", format="{x:.0%}", shrink=0.8)
+    what = f"which budgets each stage serves; {OUTLINES}"
+    figure.suptitle(f"{matrix.title}\n{what}", fontsize=10)
+    return figure
+
+
+def _outline_own(panel: Any, matrix: Matrix, inputs: str, reading: str) -> None:
+    from matplotlib.patches import Rectangle
+
+    for i, stage in enumerate(matrix.stages):
+        for k in range(1, matrix.horizon + 1):
+            if matrix.cell(stage, k, inputs, reading).own:
+                panel.add_patch(Rectangle((k - 1.5, i - 0.5), 1, 1, fill=False, edgecolor=INK, linewidth=1.3))
+
+
+def _write_numbers(panel: Any, values: Any, chance: float) -> None:
+    for i, row in enumerate(values.tolist()):
+        for k, value in enumerate(row):
+            dark = value > chance + 0.55 * (1 - chance)
+            text = f"{100 * value:.0f}"
+            panel.text(k, i, text, ha="center", va="center", fontsize=7, color="white" if dark else INK)
+
+
+def _matrix_lines(matrix: Matrix) -> Figure:
+    figure, axes = new_figure(width=7.0, height=4.2)
+    budgets = range(1, matrix.horizon + 1)
+    for i, reading in enumerate(READINGS):
+        for j, name in enumerate(matrix.inputs):
+            cells = [matrix.cell(matrix.stages[0], k, name, reading) for k in budgets]
+            rates = [cell.right for cell in cells]
+            label = f"{'writes all' if reading == 'forced' else 'true states given'}, {name.upper()}"
+            rate_line(axes, list(budgets), rates, label, style=2 * i + j)
+    accuracy_axis(axes, matrix.chance["id"])
+    axes.set_xlabel("budget K: states in the answer")
+    places = ticks(matrix.horizon)
+    axes.set_xticks([k + 1 for k in places])
+    axes.legend(fontsize=8, loc="best")
+    axes.set_title(matrix.title, fontsize=10)
+    return figure
+
+
+# The command ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class MatrixArguments(InspectionArguments):
+    """Accuracy of every saved stage at every answer budget, ID and OOD, free-running and teacher-forced."""
+
+    samples: int = 250
+    """Sequences of each distribution; all cells answer the same ones. The cost grows with T³ in all."""
+    stages: tuple[int, ...] = ()
+    """Only these stages; all that were kept if not given."""
+
+
+def matrix_command(arguments: MatrixArguments) -> None:
+    chain = open_chain(arguments.run, arguments.device)
+    unknown = sorted(set(arguments.stages) - set(chain.stages))
+    require(not unknown, "stages", f"kept are the stages {chain.stages}, not {unknown}")
+    with errors_console().status("matrix") as status:
+        found = matrix(chain, arguments.samples, arguments.seed, arguments.stages, status.update)
+    out = arguments.folder(chain.run.path)
+    out.csv("matrix", [cell.row() for cell in found.cells])
+    out.json("matrix", found.to_json())
+    out.figure("matrix", draw_matrix(found))
+    arguments.present(found.to_json(), out, partial(_print_matrix, chain, found))
+
+
+def _print_matrix(chain: OpenChain, found: Matrix, console: Console) -> None:
+    console.print(_matrix_table(chain, found))
+    console.print(
+        "own K: the budget that the stage itself trained, outlined in matrix.png. serves K: the budgets at "
+        "which more than 95 % are right when the model writes all K states itself."
+    )
+    if found.status != "done":
+        console.print(f"The run is {found.status}: these are the stages that it has ended so far.")
+    for name in found.inputs:
+        lost = found.chain_forgotten(name)
+        if lost is not None:
+            console.print(f"{name.upper()}: the full chain, once served, is lost from stage {lost} on")
+
+
+def _matrix_table(chain: OpenChain, found: Matrix) -> object:
+    """The budgets that matter most: one state, what the stage trained, and the full chain."""
+    T, rows = found.horizon, []
+    for stage in found.stages:
+        own = min(len(chain.own_shown(stage)), T)
+        cells = [found.cell(stage, k, "id", "forced") for k in (1, own, T)]
+        cells += [found.cell(stage, own, "ood", "forced"), found.cell(stage, T, "id", "teacher")]
+        served = found.served(stage)
+        budgets = _ranges(served) if served else "none"
+        rows.append([str(stage), str(own), *(percent(cell.right.value) for cell in cells), budgets])
+    columns = ["stage", "own K", "K=1", "at own K", f"K={T}", "own K, OOD", f"K={T}, given", "serves K"]
+    n = found.cells[0].right.trials
+    title = f"{found.title}: final state right, {n:,} inputs for each cell (intervals in matrix.csv)"
+    return results_table(title, columns, rows)
+
+
+def _ranges(numbers: list[int]) -> str:
+    """[1, 2, 3, 7] as `1–3, 7`."""
+    parts: list[list[int]] = []
+    for number in numbers:
+        if parts and number == parts[-1][-1] + 1:
+            parts[-1].append(number)
+        else:
+            parts.append([number])
+    return ", ".join(str(p[0]) if len(p) == 1 else f"{p[0]}–{p[-1]}" for p in parts)

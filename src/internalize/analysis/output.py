@@ -1,21 +1,63 @@
-"""Where an inspection leaves its files: by default in the folder `analysis` of the run it looks at."""
+"""What the commands of this room have in common: how a run is named, and where the findings go.
+
+Findings go to the terminal as tables, to standard output as JSON, and to files: by default in the folder
+`analysis` of the run. `OutputFolder` writes all of these files.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import tyro
+from rich.console import Console
 
 from internalize.configs.folders import make_folder
 from internalize.configs.outputs import write_output
+from internalize.configs.trust import TrustOption
 from internalize.errors import require
 from internalize.runs.atomic import write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from torch import Tensor
+
+Device = Literal["auto", "cpu", "cuda", "mps"]
+RunPath = Annotated[Path, tyro.conf.Positional]
+
+
+@dataclass(frozen=True)
+class InspectionArguments(TrustOption):
+    """A run, and where the findings go."""
+
+    run: RunPath
+    """The run's folder, its name, or the beginning of its hash."""
+    seed: int = 0
+    """Which inputs are drawn."""
+    out: Path | None = None
+    """Folder for the files (pictures, CSV, JSON); the run's own folder `analysis` if not given."""
+    device: Device = "auto"
+    json: bool = False
+    """Print one JSON object."""
+
+    def folder(self, run_path: Path) -> OutputFolder:
+        if self.out is not None:
+            return OutputFolder(self.out)
+        return OutputFolder(run_path / "analysis", in_run=True)
+
+    def present(self, findings: object, written: OutputFolder, show: Callable[[Console], None]) -> None:
+        """Print the findings as JSON, or show them to people and say what was written."""
+        if self.json:
+            print(json.dumps(findings, ensure_ascii=False))
+            return
+        console = Console(highlight=False)
+        show(console)
+        console.print(written.note(), soft_wrap=True)
 
 
 class OutputFolder:
@@ -28,8 +70,8 @@ class OutputFolder:
         self._in_run = in_run
         self._save = write_atomically if in_run else write_output
 
-    def json(self, name: str, data: object) -> None:
-        self._write(f"{name}.json", json.dumps(data, indent=1, ensure_ascii=False) + "\n")
+    def json(self, name: str, data: object, indent: int = 1) -> None:
+        self._write(f"{name}.json", json.dumps(data, indent=indent, ensure_ascii=False) + "\n")
 
     def csv(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
         buffer = io.StringIO()
@@ -45,10 +87,19 @@ class OutputFolder:
         self._make()
         self.written += save(figure, self.path / name, write=self._save)
 
+    def tensors(self, name: str, tensors: dict[str, Tensor]) -> None:
+        from safetensors.torch import save
+
+        self._make()
+        self._note(self.path / f"{name}.safetensors", save(tensors))
+
     def _write(self, name: str, text: str) -> None:
         self._make()
-        self._save(self.path / name, text.encode())
-        self.written.append(self.path / name)
+        self._note(self.path / name, text.encode())
+
+    def _note(self, path: Path, content: bytes) -> None:
+        self._save(path, content)
+        self.written.append(path)
 
     def _make(self) -> None:
         outside = self._in_run and self.path.is_symlink()

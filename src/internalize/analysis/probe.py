@@ -1,119 +1,337 @@
-"""Linear probes: is the state q_t still there, at some layer and position, when it is no longer spoken?
+"""`internalize probe`: where in the model is each state, though it is no longer spoken?
 
-A probe is a ridge regression from the residual stream at one layer and position to the indicator of q_t; it
-says the state with the largest value. All probes of a place share one Gram matrix, so every t and the shuffled
-labels cost one solve, and the stream is read in pieces: nothing but sums over inputs is kept.
-
-Two controls tell what a probe can do by itself: the same model before training, and labels that were shuffled
-over inputs. Accuracies are on inputs that no probe was fitted to.
+Linear probes (measure/probes.py) with their controls for every layer, position and state; beside them what the
+layers would say and where they look (lens.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-import torch
-import torch.nn.functional as F
+from rich.console import Console
 from torch import Tensor
 
+from internalize.analysis.lens import (
+    SHADES,
+    Lens,
+    Mass,
+    attention_mass,
+    draw_attention,
+    draw_heads,
+    draw_lens,
+    look,
+    mark_prompt,
+    name_positions,
+    some_layers,
+)
+from internalize.analysis.open_run import Moment, OpenChain, open_chain, stream
+from internalize.analysis.output import InspectionArguments
+from internalize.curricula import Shown
+from internalize.display.accuracy import ticks
+from internalize.display.plots import PALETTE, new_figure
+from internalize.display.terminal import errors_console, results_table
 from internalize.errors import require
+from internalize.measure.probes import ProbeHits, ReadStream, fit_probes
+from internalize.models.gpt2 import GPT2
+from internalize.models.passes import run_with_attention
 from internalize.statistics import Rate
 
-RIDGE = 1e-3
-"""Weight decay of a probe, relative to the mean square of what it reads."""
-CHUNK = 250
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
-Record = Callable[[Tensor], list[Tensor]]
-"""(batch, length) tokens to the residual stream, (batch, length, width), before and after every layer."""
+LOOKED_AT = 1_000
+"""Inputs for lens and attention, at most."""
+LABEL = "read rightly, from chance (0) to always (1)"
 
 
 @dataclass(frozen=True)
-class ProbeHits:
-    """How often the probes were right on held-out inputs."""
+class BestPlace:
+    """Where one state can be read best before it is spoken."""
 
-    hits: Tensor
-    """(layers+1, positions, T) int64; layer 0 is the embedding, entry t-1 is for q_t."""
-    shuffled: Tensor
-    """The same with labels shuffled over inputs."""
-    held_out: int
-    chance: Tensor
-    """(T,): share of the commonest q_t among the held-out inputs."""
+    t: int
+    spoken: bool
+    """Whether the format shows q_t at all."""
+    layer: int
+    position: str
+    right: Rate
+    untrained: float
+    """The best that probes reach anywhere in the model before training."""
+    shuffled: float
+    """The best that they reach anywhere with shuffled labels."""
+    chance: float
+
+
+@dataclass(frozen=True)
+class Hidden:
+    """What is inside the model at one stage."""
+
+    title: str
+    moment: Moment
+    inputs: str
+    trained: ProbeHits
+    untrained: ProbeHits
+    lens: Lens
+    mass: tuple[Mass, ...]
 
     @property
-    def accuracy(self) -> Tensor:
-        return self.hits.double() / self.held_out
+    def shown(self) -> Shown:
+        return self.lens.shown
 
-    def above_chance(self) -> Tensor:
-        """0 at chance, 1 where always right; (layers+1, positions, T)."""
-        room = (1 - self.chance).clamp(min=1e-9)
-        return ((self.accuracy - self.chance) / room).clamp(0, 1)
+    @property
+    def positions(self) -> tuple[str, ...]:
+        return self.lens.positions
 
-    def rate(self, layer: int, position: int, t: int) -> Rate:
-        return Rate(int(self.hits[layer, position, t - 1]), self.held_out)
+    @property
+    def horizon(self) -> int:
+        return self.trained.hits.shape[2]
+
+    def unspoken(self, t: int) -> int:
+        """How many positions come before q_t is spoken."""
+        name = f"q{t}"
+        return self.positions.index(name) if name in self.positions else len(self.positions)
+
+    def best(self, t: int) -> BestPlace:
+        end = self.unspoken(t)
+        layer, position = _argmax(self.trained.hits[:, :end, t - 1])
+        return BestPlace(
+            t=t,
+            spoken=t in self.shown,
+            layer=layer,
+            position=self.positions[position],
+            right=self.trained.rate(layer, position, t),
+            untrained=float(self.untrained.accuracy[:, :end, t - 1].max()),
+            shuffled=float(self.trained.shuffled[:, :end, t - 1].max()) / self.trained.held_out,
+            chance=float(self.trained.chance[t - 1]),
+        )
+
+    def rows(self) -> list[dict[str, object]]:
+        """One row for each probe."""
+        controls = self.untrained.accuracy, self.trained.shuffled.double() / self.trained.held_out
+        rows: list[dict[str, object]] = []
+        for layer, places in enumerate(self.trained.accuracy):
+            for place, accuracies in enumerate(places.tolist()):
+                for t, accuracy in enumerate(accuracies, start=1):
+                    rate = self.trained.rate(layer, place, t)
+                    row = {"layer": layer, "position": self.positions[place], "t": t, "accuracy": accuracy}
+                    row |= {"low": rate.interval.low, "high": rate.interval.high, "n": rate.trials}
+                    row |= {
+                        "untrained": float(controls[0][layer, place, t - 1]),
+                        "shuffled": float(controls[1][layer, place, t - 1]),
+                        "lens": float(self.lens.states[layer, place, t - 1]),
+                        "spoken": place >= self.unspoken(t),
+                    }
+                    rows.append(row)
+        return rows
+
+    def to_json(self) -> dict[str, object]:
+        return {
+            "run": self.title,
+            **self.moment.to_json(),
+            "inputs": self.inputs,
+            "shown": list(self.shown),
+            "positions": list(self.positions),
+            "best": [_best_json(self.best(t)) for t in range(1, self.horizon + 1)],
+            "lens_next_token": self.lens.next_token.tolist(),
+            "attention_mass": [asdict(mass) for mass in self.mass],
+            "probes": self.rows(),
+        }
 
 
-def fit_probes(
-    record: Record, tokens: Tensor, states: Tensor, classes: int, fitted: int, generator: torch.Generator
-) -> ProbeHits:
-    """Fit on the first `fitted` inputs, test on the rest. The generator shuffles the control's labels.
+def look_inside(
+    chain: OpenChain, stage: int | None, samples: int, seed: int = 0, budget: int | None = None
+) -> Hidden:
+    """samples: inputs, two thirds of them to fit the probes and the rest to test them.
 
-    tokens: (count, length); states: (count, T+1), q_0 … q_T.
+    budget: for mixtures, tokens of the answer that is read, EOS included; the direct answer if not given.
     """
-    require(0 < fitted < len(tokens), "samples", f"probes need inputs to fit and to test, got {len(tokens)}")
-    labels = states[:, 1:].cpu()
-    order = _shuffle_within(fitted, len(labels), generator)
-    both = torch.cat([labels, labels[order]], dim=1)
-    probes = _solve(record, tokens[:fitted], both[:fitted], classes)
-    hits = _test(record, tokens[fitted:], both[fitted:], classes, probes)
-    T = labels.shape[1]
-    held = labels[fitted:]
-    chance = torch.stack([held[:, t].bincount(minlength=classes).max() / len(held) for t in range(T)])
-    return ProbeHits(hits[..., :T], hits[..., T:], len(held), chance.double())
+    require(samples >= 30, "samples", f"probes need at least 30 inputs, got {samples}")
+    moment = chain.moment(stage)
+    shown, experiment = chain.own_shown(moment.stage, budget), chain.experiment
+    renderer, inputs = experiment.renderer, experiment.inputs
+    examples = chain.draw(inputs, samples, seed, "probe")
+    tokens = renderer.sequence(examples.symbols, examples.states, shown)[:, :-1]
+    model = chain.model(moment.stage)
+
+    def probe(model: GPT2) -> ProbeHits:
+        shuffles = stream(seed, "probe/shuffled labels")
+        classes = experiment.task.states
+        return fit_probes(stream_of(model), tokens, examples.states[:, 1:], classes, 2 * samples // 3, shuffles)
+
+    few = slice(0, LOOKED_AT)
+    lens = look(model, renderer, examples.symbols[few], examples.states[few], shown)
+    return Hidden(
+        title=chain.title,
+        moment=moment,
+        inputs=inputs.name,
+        trained=probe(model),
+        untrained=probe(chain.untrained()),
+        lens=lens,
+        mass=tuple(attention_mass(lens, renderer, shown)),
+    )
 
 
-def _shuffle_within(fitted: int, count: int, generator: torch.Generator) -> Tensor:
-    """A permutation that keeps the fitted and the held-out inputs apart."""
-    first = torch.randperm(fitted, generator=generator)
-    return torch.cat([first, fitted + torch.randperm(count - fitted, generator=generator)])
+def stream_of(model: GPT2) -> ReadStream:
+    """How to read the residual stream of a model, before the first and after every layer."""
+
+    def record(tokens: Tensor) -> list[Tensor]:
+        return run_with_attention(model, tokens)[1]
+
+    return record
 
 
-def _solve(record: Record, tokens: Tensor, labels: Tensor, classes: int) -> list[Tensor]:
-    """A list over layers of (positions, width+1, targets · classes) weights, the last row the bias."""
-    grams: list[Tensor] = []
-    products: list[Tensor] = []
-    for features, part in _pieces(record, tokens, labels):
-        targets = F.one_hot(part, classes).double().flatten(1)
-        for layer, x in enumerate(features):
-            if len(grams) == layer:
-                places, size = x.shape[0], x.shape[2]
-                grams.append(x.new_zeros(places, size, size))
-                products.append(x.new_zeros(places, size, targets.shape[1]))
-            grams[layer] += x.transpose(1, 2) @ x
-            products[layer] += x.transpose(1, 2) @ targets
-    found = []
-    for gram, product in zip(grams, products, strict=True):
-        decay = RIDGE * gram.diagonal(dim1=1, dim2=2)[:, :-1].mean(dim=1) + 1e-9
-        penalty = decay[:, None].expand(-1, gram.shape[-1]).clone()
-        penalty[:, -1] = 1e-9  # the bias is not held back
-        found.append(torch.linalg.solve(gram + torch.diag_embed(penalty), product))
-    return found
+def _argmax(values: Tensor) -> tuple[int, int]:
+    """Row and column of the largest entry, the first of several."""
+    row, column = divmod(int(values.flatten().argmax()), values.shape[1])
+    return row, column
 
 
-def _test(record: Record, tokens: Tensor, labels: Tensor, classes: int, probes: list[Tensor]) -> Tensor:
-    """(layers+1, positions, targets) int64: right answers."""
-    hits = torch.zeros(len(probes), probes[0].shape[0], labels.shape[1], dtype=torch.int64)
-    for features, part in _pieces(record, tokens, labels):
-        for layer, x in enumerate(features):
-            said = (x @ probes[layer]).unflatten(-1, (-1, classes)).argmax(dim=-1)
-            hits[layer] += (said == part).sum(dim=1)
-    return hits
+def _best_json(best: BestPlace) -> dict[str, object]:
+    interval = best.right.interval
+    return {
+        "t": best.t,
+        "spoken": best.spoken,
+        "layer": best.layer,
+        "position": best.position,
+        "accuracy": best.right.value,
+        "low": interval.low,
+        "high": interval.high,
+        "untrained": best.untrained,
+        "shuffled": best.shuffled,
+        "chance": best.chance,
+    }
 
 
-@torch.no_grad()
-def _pieces(record: Record, tokens: Tensor, labels: Tensor) -> Iterator[tuple[list[Tensor], Tensor]]:
-    """Piece by piece: for every layer (positions, batch, width+1) float64 with a column of ones, and labels."""
-    for piece, part in zip(tokens.split(CHUNK), labels.split(CHUNK), strict=True):
-        # float64 on the processor: not every device has it
-        stream = [x.transpose(0, 1).cpu().double() for x in record(piece)]
-        yield [torch.cat([x, torch.ones_like(x[..., :1])], dim=-1) for x in stream], part
+# The pictures --------------------------------------------------------------------------------------------
+
+
+def draw_probes(hidden: Hidden) -> Figure:
+    """For each layer, which state (row) can be read at which position (column); below, before training."""
+    layers = some_layers(hidden.trained.hits.shape[0])
+    positions, T = len(hidden.positions), hidden.horizon
+    width = max(7.5, 1.6 + len(layers) * max(2.4, min(0.2 * positions, 4.4)))
+    height = 1.6 + 2 * max(1.5, min(0.2 * T, 4.0))
+    figure, axes = new_figure(
+        2, len(layers), width=width, height=height, squeeze=False, sharex=True, sharey=True
+    )
+    image: Any = None
+    for i, (name, probes) in enumerate((("trained", hidden.trained), ("before training", hidden.untrained))):
+        for j, layer in enumerate(layers):
+            panel = axes[i, j]
+            image = panel.imshow(
+                probes.above_chance()[layer].T.numpy(), cmap=SHADES, vmin=0, vmax=1, aspect="auto"
+            )
+            panel.set_title(f"{name}, {_layer(layer)}", fontsize=9)
+            mark_prompt(panel, hidden.lens)
+            _mark_spoken(panel, hidden)
+            marks = ticks(T, 9)
+            panel.set_yticks(marks, [f"q{t + 1}" for t in marks], fontsize=8)
+        axes[i, 0].set_ylabel("state")
+    name_positions(axes[1], hidden.lens)
+    figure.colorbar(image, ax=axes, label=LABEL, shrink=0.8)
+    what = "linear probes; right of the orange steps $q_t$ is spoken"
+    figure.suptitle(f"{hidden.title}, {hidden.moment}: {what}", fontsize=10)
+    return figure
+
+
+def draw_layer_maps(hidden: Hidden) -> Figure:
+    """For each state q_t a map of layers × positions."""
+    T, layers = hidden.horizon, hidden.trained.hits.shape[0]
+    columns = min(range(3, 6), key=lambda c: (-T % c, -c)) if T > 5 else T  # as few empty places as can be
+    rows = -(-T // columns)
+    width, height = 1.4 + 2.5 * columns, 1.2 + rows * (0.75 + 0.2 * min(layers, 10))
+    figure, axes = new_figure(
+        rows, columns, width=width, height=height, squeeze=False, sharex=True, sharey=True
+    )
+    image: Any = None
+    shares = hidden.trained.above_chance()
+    for t, panel in enumerate(axes.flat, start=1):
+        if t > T:
+            panel.set_visible(False)
+            continue
+        image = panel.imshow(
+            shares[..., t - 1].numpy(), cmap=SHADES, vmin=0, vmax=1, aspect="auto", origin="lower"
+        )
+        mark_prompt(panel, hidden.lens)
+        panel.axvline(t - 1.5, color=PALETTE[1], linewidth=0.9)  # σ_t stands right of it
+        best = hidden.best(t)
+        panel.set_title(f"q{t}: best {best.right.value:.0%} (chance {best.chance:.0%})", fontsize=8)
+        marks = ticks(layers, 5)
+        panel.set_yticks(marks, ["input" if i == 0 else f"layer {i}" for i in marks], fontsize=7)
+    lowest = list(axes.flat)[max(0, T - columns) : T]
+    for panel in lowest:
+        panel.tick_params(labelbottom=True)
+    name_positions(lowest, hidden.lens)
+    figure.colorbar(image, ax=axes, label=LABEL, shrink=0.8)
+    what = "linear probes for each state; from the orange line on, $σ_t$ has been read"
+    figure.suptitle(f"{hidden.title}, {hidden.moment}: {what}", fontsize=10)
+    return figure
+
+
+def _mark_spoken(panel: Any, hidden: Hidden) -> None:
+    """A short line at the place where q_t is spoken."""
+    for t in hidden.shown:
+        place = hidden.unspoken(t)
+        panel.plot([place - 0.5, place - 0.5], [t - 1.5, t - 0.5], color=PALETTE[1], linewidth=1.6)
+
+
+def _layer(layer: int) -> str:
+    return "embedding" if layer == 0 else f"after layer {layer}"
+
+
+# The command ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ProbeArguments(InspectionArguments):
+    """Where in the model can each state be read? Linear probes with controls, logit lens, attention."""
+
+    stage: int | None = None
+    """The weights at the end of this stage; the final ones if not given."""
+    budget: int | None = None
+    """Mixtures: tokens of the answer that is read, EOS included; the direct answer if not given."""
+    samples: int = 3_000
+    """Inputs, two thirds to fit the probes and the rest to test them."""
+
+
+def probe_command(arguments: ProbeArguments) -> None:
+    chain = open_chain(arguments.run, arguments.device)
+    with errors_console().status("probing"):
+        found = look_inside(chain, arguments.stage, arguments.samples, arguments.seed, arguments.budget)
+    out = arguments.folder(chain.run.path)
+    out.csv("probe", found.rows())
+    out.json("probe", found.to_json())
+    out.figure("probe", draw_probes(found))
+    out.figure("probe-layers", draw_layer_maps(found))
+    title = f"{found.title}, {found.moment}"
+    out.figure("lens", draw_lens(found.lens, title, float(found.trained.chance[-1])))
+    out.figure("attention", draw_attention(found.lens, title))
+    out.figure("heads", draw_heads(found.lens, title))
+    arguments.present(found.to_json(), out, partial(_print_hidden, found))
+
+
+def _print_hidden(found: Hidden, console: Console) -> None:
+    rows = []
+    for t in range(1, found.horizon + 1):
+        best = found.best(t)
+        where = f"{best.position}, {'input' if best.layer == 0 else f'layer {best.layer}'}"
+        controls = [f"{100 * value:.1f} %" for value in (best.untrained, best.shuffled, best.chance)]
+        rows.append([f"q{t}", "yes" if best.spoken else "no", where, str(best.right), *controls])
+    title = f"{found.title}, {found.moment}: where each state can be read before it is spoken"
+    columns = ["state", "spoken", "best place", "probe", "untrained", "shuffled", "chance"]
+    console.print(results_table(title, columns, rows))
+    rows = [
+        [
+            f"q{mass.said}",
+            f"layer {mass.layer}",
+            f"q{mass.after}, " + " … ".join(f"σ{t}" for t in sorted({mass.after + 1, mass.said})),
+            f"{mass.needed:.2f}",
+            f"{mass.needed_strongest:.2f}",
+            f"{mass.needed_if_even:.2f}",
+            f"{mass.previous:.2f}",
+        ]
+        for mass in found.mass
+    ]
+    columns = ["says", "layer", "needs", "on these σ", "strongest head", "if even", "on that state"]
+    console.print(results_table("attention on what the next state needs", columns, rows))

@@ -1,4 +1,5 @@
-"""The paper's three instances of positive distribution shift, each trained with the shift and without.
+"""`internalize pds`: do easier contexts teach the hard target? The paper's three instances of positive
+distribution shift, each trained with the shift and without.
 
 original   A parity of uniform bits. The shift: half of the training inputs have biased bits. C = X, π = id.
 hints      The same from the mixture over hinted stages; π drops the hints, Tr_0 takes the subnetwork h with the
@@ -9,19 +10,29 @@ mixture    The last state of a semiautomaton, from answers of all lengths, each 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from statistics import fmean
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import torch
+import tyro
+from rich.console import Console
 from torch import Tensor
 
+from internalize.analysis.output import OutputFolder
+from internalize.configs.codec import to_json
+from internalize.configs.folders import require_writable
 from internalize.curricula import Progress
-from internalize.display.learning_curves import over_seeds
+from internalize.display.fleet import fleet_view
+from internalize.display.learning_curves import draw_target_loss, over_seeds
+from internalize.display.terminal import results_table
+from internalize.errors import RunFailed, closest, require
 from internalize.kinds.chain.config import ChainConfig, EvaluationConfig, OptimizerConfig
 from internalize.kinds.chain.experiment import ChainExperiment
-from internalize.kinds.entrance import load_experiment
+from internalize.kinds.entrance import load_experiment, train_many
 from internalize.kinds.hints.config import HintsConfig
 from internalize.kinds.hints.experiment import HintsExperiment
 from internalize.kinds.hints.predictor import HintsPredictor
@@ -38,13 +49,15 @@ from internalize.measure.shift import (
 )
 from internalize.models.gpt2 import ModelConfig
 from internalize.runs.folder import Run
+from internalize.runs.provenance import provenance
+from internalize.runtime.execution import Execution, threads
 from internalize.runtime.streams import Streams
 from internalize.tasks.hints import neutral_number, written
 
 InstanceName = Literal["original", "hints", "mixture"]
 INSTANCES: tuple[InstanceName, ...] = get_args(InstanceName)
-Weights = Mapping[str, Tensor]
-Config = HintsConfig | ChainConfig
+NamedWeights = Mapping[str, Tensor]
+ArmConfig = HintsConfig | ChainConfig
 
 PARITY = HintsConfig(preset="laptop")
 """The runs of `internalize hints --preset laptop`: those that are there already are not trained again."""
@@ -58,7 +71,7 @@ CHAIN = ChainConfig(
 )
 """Small enough for a minute of one core; chosen on seeds from 100 up."""
 
-ARMS: dict[InstanceName, dict[str, Config]] = {
+ARMS: dict[InstanceName, dict[str, ArmConfig]] = {
     "original": {
         "shifted: half the inputs biased": replace(PARITY, method="direct", hints=False, biased_share=0.5),
         "unshifted: uniform inputs": replace(PARITY, method="direct", hints=False),
@@ -75,8 +88,8 @@ ARMS: dict[InstanceName, dict[str, Config]] = {
 """instance → how it is trained: with the shift, and on the target itself."""
 
 
-def arms_of(instance: InstanceName, seeds: Sequence[int], steps: int | None) -> dict[str, list[Config]]:
-    """arm → its configs, one a seed."""
+def arms_of(instance: InstanceName, seeds: Sequence[int], steps: int | None) -> dict[str, list[ArmConfig]]:
+    """arm → its configs, one for each seed."""
     arms = {}
     for arm, config in ARMS[instance].items():
         given = {} if steps is None else {"iterations" if isinstance(config, ChainConfig) else "steps": steps}
@@ -87,14 +100,14 @@ def arms_of(instance: InstanceName, seeds: Sequence[int], steps: int | None) -> 
 # The instances in the paper's words ----------------------------------------------------------------------
 
 
-def shift_of(arm: str, experiment: HintsExperiment | ChainExperiment) -> Shift[Weights]:
+def shift_of(arm: str, experiment: HintsExperiment | ChainExperiment) -> Shift[NamedWeights]:
     """The instance that an arm's experiment trains on: its contexts are the experiment's own examples."""
     if isinstance(experiment, ChainExperiment):
         return _chain_shift(arm, experiment)
     return _bits_shift(arm, experiment)
 
 
-def _bits_shift(arm: str, experiment: HintsExperiment) -> Shift[Weights]:
+def _bits_shift(arm: str, experiment: HintsExperiment) -> Shift[NamedWeights]:
     """x ∈ {0,1}^d; a context is what the network reads: x, and what stands in the places for hints."""
     task, form = experiment.task, experiment.config.form
     uniform, streams = replace(task, biased_share=0.0), _streams(experiment)
@@ -112,7 +125,7 @@ def _bits_shift(arm: str, experiment: HintsExperiment) -> Shift[Weights]:
     def extract(context: Tensor) -> Tensor:
         return (context[:, : task.circuit.inputs] == one).to(torch.uint8)
 
-    def transport(weights: Weights, budget: int) -> HintsPredictor:
+    def transport(weights: NamedWeights, budget: int) -> HintsPredictor:
         return replace(experiment.load_predictor(weights, budget), folded=neutral_number(form))
 
     target = Target(task.circuit.name, inputs, label, task.label_noise)
@@ -120,7 +133,7 @@ def _bits_shift(arm: str, experiment: HintsExperiment) -> Shift[Weights]:
     return make(target, Contexts(arm, contexts, extract), transport)
 
 
-def _chain_shift(arm: str, experiment: ChainExperiment) -> Shift[Weights]:
+def _chain_shift(arm: str, experiment: ChainExperiment) -> Shift[NamedWeights]:
     """x = σ_1 … σ_T; a context is the whole sequence: prompt, with LEN_L where there is one, and answer."""
     task, renderer, T = experiment.task, experiment.renderer, experiment.config.horizon
     streams = _streams(experiment)
@@ -136,7 +149,7 @@ def _chain_shift(arm: str, experiment: ChainExperiment) -> Shift[Weights]:
         shown = experiment.shown_at(Progress(iteration=step), streams)
         return renderer.sequence(*experiment.data(step, streams), shown)
 
-    def transport(weights: Weights, budget: int) -> TransformerPredictor:
+    def transport(weights: NamedWeights, budget: int) -> TransformerPredictor:
         """Without length tokens the model says what it likes, as it does when it is measured in training."""
         return experiment.load_predictor(weights, budget if renderer.length_hint else None)
 
@@ -161,7 +174,7 @@ COLUMNS: dict[InstanceName, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True)
-class Finding:
+class ArmLoss:
     """One arm at one budget, over seeds."""
 
     arm: str
@@ -189,7 +202,7 @@ class Finding:
         }
 
 
-def findings(instance: InstanceName, arm: str, runs: Sequence[Run], samples: int) -> list[Finding]:
+def findings(instance: InstanceName, arm: str, runs: Sequence[Run], samples: int) -> list[ArmLoss]:
     """The arm's curves and final losses at every budget that it can serve."""
     config, experiment = load_experiment(runs[0], "cpu")
     assert isinstance(experiment, HintsExperiment | ChainExperiment)
@@ -213,5 +226,113 @@ def findings(instance: InstanceName, arm: str, runs: Sequence[Run], samples: int
             for run, seed in zip(runs, seeds, strict=True)
         ]
         meaning, best = shift.budgets[budget], shift.target.best
-        found.append(Finding(shift.contexts.name, budget, meaning, best, seeds, curves, final))
+        found.append(ArmLoss(shift.contexts.name, budget, meaning, best, seeds, curves, final))
     return found
+
+
+# The command ---------------------------------------------------------------------------------------------
+
+
+TITLES: dict[InstanceName, str] = {
+    "original": "Original PDS: biased inputs teach a parity of uniform ones",
+    "hints": "Hinted parity: the mixture over stages teaches the subnetwork",
+    "mixture": "CoT mixture: answers of all lengths teach the direct one",
+}
+
+
+@dataclass(frozen=True)
+class ShiftArguments:
+    """Positive distribution shift: train on easier contexts, measure on the hard target, several seeds."""
+
+    instance: Annotated[InstanceName, tyro.conf.Positional]
+    """original (biased inputs), hints (hinted parity) or mixture (chains of all lengths)."""
+    seeds: int = 3
+    """Runs of each arm, with the seeds 0, 1, …"""
+    steps: int | None = None
+    """Training steps of a run; as many as the instance needs if not given."""
+    epsilon: float = 0.05
+    """ε: how near to the best in the class counts as learned."""
+    samples: int = 10_000
+    """Fresh inputs for the target loss of a final model."""
+    workers: int | None = None
+    """Runs at the same time; as many as there are cores if not given."""
+    drawings: Path | None = None
+    """Folder for the figure and the tables; `pds` in the folder of the runs if not given."""
+    execution: Annotated[Execution, tyro.conf.arg(name="")] = field(default_factory=Execution)
+
+    def __post_init__(self) -> None:
+        near = closest(str(self.instance), list(INSTANCES))
+        good = self.instance in INSTANCES
+        require(good, "instance", f"must be one of {', '.join(INSTANCES)}{near}; got {self.instance!r}")
+        for name, count in (("seeds", self.seeds), ("samples", self.samples)):
+            require(count >= 1, name, f"must be at least 1, got {count}")
+        require(self.steps is None or self.steps >= 1, "steps", f"must be at least 1, got {self.steps}")
+        require(0 < self.epsilon < 1, "epsilon", f"must lie between 0 and 1, got {self.epsilon}")
+
+
+def shift_command(arguments: ShiftArguments) -> None:
+    execution, instance = arguments.execution, arguments.instance
+    folder = OutputFolder(require_writable(arguments.drawings or execution.out / "pds"))
+    arms = arms_of(instance, range(arguments.seeds), arguments.steps)
+    # seed by seed, so that a comparison is there early
+    configs = [config for group in zip(*arms.values(), strict=True) for config in group]
+    view = None if execution.quiet else fleet_view(f"{instance}, {len(configs)} runs", configs[0].headline)
+    outcomes = train_many(configs, execution, arguments.workers, view)
+    runs = {}
+    for outcome in outcomes:
+        if outcome.run is None or outcome.state != "done":
+            raise RunFailed(f"{outcome.config.label()} {outcome.state}: {outcome.error}")
+        runs[outcome.config] = outcome.run
+    found: list[ArmLoss] = []
+    with threads(execution.threads):
+        for arm, own in arms.items():
+            found += findings(instance, arm, [runs[config] for config in own], arguments.samples)
+    write(folder, arguments, {arm: to_json(own[0]) for arm, own in arms.items()}, found)
+    rows = [finding.row(arguments.epsilon) for finding in found]
+    if execution.json:
+        print(json.dumps({"instance": instance, "findings": rows, "drawings": str(folder.path)}))
+    elif not execution.quiet:
+        console = Console(highlight=False)
+        columns = [
+            "trained on",
+            "answered by",
+            "target loss",
+            "best",
+            f"samples to best + {arguments.epsilon:g}",
+        ]
+        console.print(results_table(TITLES[instance], columns, [_cells(row) for row in rows]))
+        console.print(folder.note(), soft_wrap=True)
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    spread = f"{row['final_mean']:.3f} ({row['final_least']:.3f} … {row['final_most']:.3f})"
+    needed = "not reached" if row["samples_needed"] is None else f"{row['samples_needed']:,.0f}"
+    return [row["arm"], row["meaning"], spread, f"{row['best']:g}", needed]
+
+
+def write(
+    folder: OutputFolder, arguments: ShiftArguments, configs: dict[str, Any], found: list[ArmLoss]
+) -> None:
+    """INSTANCE.png, .svg, .csv (one row for each measurement) and .json (losses, settings, where from)."""
+    name = arguments.instance
+    panels: dict[str, dict[str, list[list[tuple[float, float]]]]] = {}
+    for finding in found:
+        panels.setdefault(finding.meaning, {})[finding.arm] = finding.curves
+    folder.figure(name, draw_target_loss(panels, found[0].best, TITLES[name]))
+    rows = [
+        {"arm": f.arm, "budget": f.budget, "seed": seed, "samples": samples, "target_loss": loss}
+        for f in found
+        for seed, curve in zip(f.seeds, f.curves, strict=True)
+        for samples, loss in curve
+    ]
+    folder.csv(name, rows)
+    folder.json(
+        name,
+        {
+            "instance": name,
+            "seeds": list(range(arguments.seeds)),
+            "findings": [finding.row(arguments.epsilon) | {"final": finding.final} for finding in found],
+            "configs": configs,
+            "provenance": provenance(torch.device("cpu")),
+        },
+    )

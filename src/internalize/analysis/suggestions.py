@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from internalize.analysis.evidence import Evidence, StageEvidence
-from internalize.analysis.trend import Trend
+from internalize.analysis.evidence import LossTrend, RunEvidence, StageEvidence
 from internalize.constructions.general import kind_of_order
 from internalize.statistics import SUCCESS
 
@@ -27,14 +26,20 @@ class Symptoms:
 
     verdict: str
     broken: StageEvidence | None
-    curve: Trend | None
+    curve: LossTrend | None
     """The loss of the broken stage."""
     before: StageEvidence | None
     """The stage before the broken one."""
 
 
-def suggest(evidence: Evidence, symptoms: Symptoms) -> Iterator[Suggestion]:
+def suggest(evidence: RunEvidence, symptoms: Symptoms) -> Iterator[Suggestion]:
     """All that apply, the surest first."""
+    if evidence.state in ("interrupted", "new"):
+        yield Suggestion(
+            f"internalize resume {evidence.place}",
+            f"the run was interrupted after {evidence.done:,} of {evidence.iterations:,} iterations; what is "
+            "said here is about these",
+        )
     if symptoms.verdict == "failed":
         if "not finite" in (evidence.message or ""):
             yield Suggestion(f"a smaller --optimizer.lr than {evidence.lr:g}", f"{evidence.message}")
@@ -51,7 +56,7 @@ def suggest(evidence: Evidence, symptoms: Symptoms) -> Iterator[Suggestion]:
     yield from _more_model(evidence, symptoms)
 
 
-def _after_success(evidence: Evidence, symptoms: Symptoms) -> Iterator[Suggestion]:
+def _after_success(evidence: RunEvidence, symptoms: Symptoms) -> Iterator[Suggestion]:
     ood_lost = evidence.ood is not None and evidence.ood.value <= SUCCESS
     if ood_lost and not evidence.mixture:
         yield Suggestion(
@@ -71,7 +76,7 @@ def _after_success(evidence: Evidence, symptoms: Symptoms) -> Iterator[Suggestio
         )
 
 
-def _show_the_chain(evidence: Evidence, symptoms: Symptoms) -> Iterator[Suggestion]:
+def _show_the_chain(evidence: RunEvidence, symptoms: Symptoms) -> Iterator[Suggestion]:
     broken = symptoms.broken
     if broken is not None and symptoms.verdict == "direct answer not learned" and not evidence.mixture:
         yield Suggestion(
@@ -80,7 +85,7 @@ def _show_the_chain(evidence: Evidence, symptoms: Symptoms) -> Iterator[Suggesti
         )
 
 
-def _another_curriculum(evidence: Evidence, symptoms: Symptoms) -> Iterator[Suggestion]:
+def _another_curriculum(evidence: RunEvidence, symptoms: Symptoms) -> Iterator[Suggestion]:
     broken = symptoms.broken
     if broken is None or symptoms.verdict != "broke":
         return
@@ -98,7 +103,7 @@ def _another_curriculum(evidence: Evidence, symptoms: Symptoms) -> Iterator[Sugg
         )
 
 
-def _more_time(evidence: Evidence, symptoms: Symptoms) -> Iterator[Suggestion]:
+def _more_time(evidence: RunEvidence, symptoms: Symptoms) -> Iterator[Suggestion]:
     broken, curve = symptoms.broken, symptoms.curve
     if broken is None or curve is None or curve.kind == "stalled":
         return
@@ -114,7 +119,7 @@ def _more_time(evidence: Evidence, symptoms: Symptoms) -> Iterator[Suggestion]:
         yield Suggestion(f"more training: --iterations {3 * evidence.iterations}", because)
 
 
-def _moved_on_too_soon(evidence: Evidence, symptoms: Symptoms) -> Iterator[Suggestion]:
+def _moved_on_too_soon(evidence: RunEvidence, symptoms: Symptoms) -> Iterator[Suggestion]:
     """The stage before passed the bar on paper, but its newest state was not learned."""
     before = symptoms.before
     if before is None or not before.losses or evidence.schedule.kind != "adaptive":
@@ -129,7 +134,7 @@ def _moved_on_too_soon(evidence: Evidence, symptoms: Symptoms) -> Iterator[Sugge
         )
 
 
-def _more_model(evidence: Evidence, symptoms: Symptoms) -> Iterator[Suggestion]:
+def _more_model(evidence: RunEvidence, symptoms: Symptoms) -> Iterator[Suggestion]:
     """Only where more time alone does not promise to help."""
     broken, curve = symptoms.broken, symptoms.curve
     if broken is None or curve is None or curve.kind != "stalled":

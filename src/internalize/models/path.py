@@ -96,6 +96,9 @@ class Decoder(Protocol):
     def append(self, tokens: Int[Tensor, " batch"]) -> Float[Tensor, "batch vocabulary"]:
         """(batch,) next tokens; the logits (batch, vocabulary) after them."""
 
+    def go_on(self, tokens: Int[Tensor, "batch new"]) -> Float[Tensor, "batch vocabulary"]:
+        """(batch, new) tokens right after the prompt, as if nothing had come after it yet; the last logits."""
+
 
 class PlainDecoder:
     """Any model with its own cache, on any device."""
@@ -103,13 +106,19 @@ class PlainDecoder:
     def __init__(self, model: LanguageModel) -> None:
         self.model = model
         self._cache: Any = None
+        self._prompt: Any = None
 
     def prefill(self, tokens: Int[Tensor, "batch length"]) -> Float[Tensor, "batch vocabulary"]:
         logits, self._cache = self.model(tokens, first=tokens.shape[1] - 1)
+        self._prompt = self._cache  # it does not change when the model reads on
         return logits[:, 0]
 
     def append(self, tokens: Int[Tensor, " batch"]) -> Float[Tensor, "batch vocabulary"]:
         logits, self._cache = self.model(tokens[:, None], cache=self._cache)
+        return logits[:, 0]
+
+    def go_on(self, tokens: Int[Tensor, "batch new"]) -> Float[Tensor, "batch vocabulary"]:
+        logits, self._cache = self.model(tokens, first=tokens.shape[1] - 1, cache=self._prompt)
         return logits[:, 0]
 
 

@@ -75,3 +75,13 @@ def hash_in_name(folder: str) -> str:
     """The hash at the end of a folder's name; empty where somebody has given it another name."""
     match = re.search(r"-([0-9a-f]{12})$", folder)
     return match.group(1) if match else ""
+
+
+def split_stage(text: str, field: str) -> tuple[str, int | None]:
+    """`RUN@STAGE` as the run and the stage's number; `RUN` alone has none. Folders above may have an @ too."""
+    run, at, stage = text.rpartition("@")
+    if not at or "/" in stage:
+        return text, None
+    good = bool(run) and stage.isascii() and stage.isdigit()
+    require(good, field, f"must end in a stage's number after @, got {text!r}")
+    return run, int(stage)

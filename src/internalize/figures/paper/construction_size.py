@@ -69,7 +69,7 @@ def _row(entry: Sizes, sizes: dict[int, Sizes]) -> dict[str, Any]:
 
 
 def draw(material: Material) -> Drawing:
-    from internalize.constructions.drawing import draw_sizes
+    from internalize.constructions.pictures import draw_sizes
 
     return draw_sizes(compare_sizes([row["n"] for row in material.rows], HORIZON), HORIZON)
 

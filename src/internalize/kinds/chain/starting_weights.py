@@ -11,6 +11,7 @@ from internalize.errors import BadInput, require
 from internalize.models.gpt2 import GPT2
 from internalize.models.huggingface import fitting_weights, read_weights
 from internalize.models.language_model import LanguageModel
+from internalize.runs.finding import split_stage
 from internalize.runs.folder import Run
 
 
@@ -22,12 +23,9 @@ def find_weights(text: str, copies: Copies, field: str = "init-from") -> Source:
         path = Path(text) / "model.safetensors"
         require(path.is_file(), field, f"{text} is neither a run nor a folder with a model.safetensors")
         return Source(text, path)
-    folder, at, stage = text.rpartition("@")
-    good = not at or (stage.isascii() and stage.isdigit())
-    require(good, field, f"must end in a stage's number after @, got {text!r}")
+    folder, stage = split_stage(text, field)
     try:
-        run = Run.open(folder if at else text, field)
-        return Source(text, run.weights_path(int(stage) if at else None))
+        return Source(text, Run.open(folder, field).weights_path(stage))
     except BadInput as error:
         raise BadInput(field, error.message) from None
 

@@ -40,16 +40,23 @@ class FastDecoder:
         ]
         self.batch = batch
         self.seen = 0
+        self.prompt = 0
 
     def prefill(self, tokens: Int[Tensor, "batch new"]) -> Float[Tensor, "batch vocabulary"]:
         """Read (batch, new) tokens from the beginning; logits (batch, vocabulary) after the last."""
         self.weights.refresh()
         self.seen = 0
+        self.prompt = tokens.shape[1]
         return self._read(tokens)
 
     def append(self, tokens: Int[Tensor, " batch"]) -> Float[Tensor, "batch vocabulary"]:
         """Read one more token of each sequence, (batch,); logits (batch, vocabulary) after it."""
         return self._read(tokens[:, None])
+
+    def go_on(self, tokens: Tensor) -> Tensor:
+        """Read (batch, new) tokens right after the prompt, in the place of what came there before."""
+        self.seen = self.prompt
+        return self._read(tokens)
 
     @torch.no_grad()
     def _read(self, tokens: Int[Tensor, "batch new"]) -> Float[Tensor, "batch vocabulary"]:

@@ -8,13 +8,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from internalize.analysis.hidden import look_inside, stream_of
-from internalize.analysis.hidden_drawing import draw_attention
-from internalize.analysis.lens import Lens, attention_mass, look
+from internalize.analysis.lens import Lens, attention_mass, draw_attention, draw_heads, look
 from internalize.analysis.matrix import teacher_hits
-from internalize.analysis.opening import OpenChain
-from internalize.analysis.probe import fit_probes
+from internalize.analysis.open_run import Moment, OpenChain
+from internalize.analysis.probe import look_inside, stream_of
 from internalize.errors import BadInput
+from internalize.measure.probes import fit_probes
 from internalize.models.gpt2 import GPT2
 from tests.measure.test_generation import make_predictor
 
@@ -39,7 +38,7 @@ def test_a_planted_chain_is_found_where_it_is_and_nowhere_else(generator: torch.
         return [noise[rows[:, 0]], stream[rows[:, 0]]]
 
     rows = torch.arange(COUNT)[:, None]
-    found = fit_probes(record, rows, states, N, fitted=600, generator=generator)
+    found = fit_probes(record, rows, states[:, 1:], N, fitted=600, generator=generator)
     assert found.hits.shape == found.shuffled.shape == (2, T, T)
     there = torch.ones(T, T).tril().bool()  # position (row) against t (column)
     assert (found.accuracy[1][there] > 0.99).all()
@@ -65,13 +64,18 @@ def test_the_head_that_is_drawn_is_one_head_and_the_one_on_what_is_needed(chain:
         pattern[1, row, list(needed[said])] = 0.6 / len(needed[said])
         pattern[1, row, 4] = 0.4
         pattern[2, row, :5] = 0.2
-    planted = replace(hidden, lens=replace(hidden.lens, attention=(pattern,)))
-    mean, head = draw_attention(planted).axes[:2]
-    assert mean.get_title() == "layer 1, mean of heads"
-    assert head.get_title() == "layer 1, head 2: most on the needed σ"
+    planted = replace(hidden.lens, attention=(pattern,))
+    mean, head = draw_attention(planted, "a run").axes[:2]
+    assert mean.get_title() == "layer 1, mean of heads\nwhite 0, darkest 0.50"
+    assert head.get_title() == "layer 1, head 2, most on the needed σ\nwhite 0, darkest 0.60"
     drawn = head.images[0].get_array()
     assert drawn is not None
     assert drawn.tolist() == pattern[1, positions - 4 : positions - 1].tolist()
+    (every,) = (panel for panel in draw_heads(planted, "a run").axes if panel.get_title() == "layer 1")
+    drawn = every.images[0].get_array()  # heads 1 and 3 look at σ1 first of all, head 2 at σ4
+    assert drawn is not None
+    assert drawn.tolist() == pattern[[0, 2, 1], positions - 2].tolist()
+    assert [label.get_text() for label in every.get_yticklabels()] == ["1", "3", "2"]
 
 
 @torch.no_grad()
@@ -106,7 +110,7 @@ def test_attention_mass_counts_what_the_next_state_needs() -> None:
     pattern[0, 5] = torch.tensor([0.1, 0.2, 0, 0, 0.3, 0.4, 0])
     pattern[1, 5] = torch.tensor([0.5, 0.5, 0, 0, 0, 0, 0])
     pattern[:, 6] = torch.tensor([0, 0, 0.1, 0.1, 0.1, 0.2, 0.5])
-    lens = Lens(torch.zeros(2, 3), torch.zeros(2, 7, 5), (pattern,), 1)
+    lens = Lens((2, 5), (), torch.zeros(2, 3), torch.zeros(2, 7, 5), (pattern,), 1)
     first, second = attention_mass(lens, renderer, (2, 5))
     assert (first.said, first.after, second.said, second.after) == (2, 0, 5, 2)
     assert (first.needed, first.needed_strongest, first.previous) == pytest.approx((0.65, 1.0, 0.2))
@@ -116,7 +120,7 @@ def test_attention_mass_counts_what_the_next_state_needs() -> None:
 
 def test_a_trained_model_holds_the_answer_before_it_speaks(chain: OpenChain) -> None:
     found = look_inside(chain, None, samples=600)
-    assert found.stage == 4
+    assert found.moment == Moment(4, 4, "done")
     assert found.positions == ("σ1", "σ2", "σ3", "σ4", "q0", "q4")
     before_speaking = found.positions.index("q0")
     assert found.trained.accuracy[1, before_speaking, 3] > 0.98
@@ -137,6 +141,6 @@ def test_the_lens_agrees_with_the_matrix(chain: OpenChain) -> None:
     model, renderer = chain.model(3), chain.experiment.renderer
     examples = chain.draw(chain.experiment.inputs, 200, 5, "test")
     lens = look(model, renderer, examples.symbols, examples.states, (3, 4))
-    hits = teacher_hits(model, renderer, examples, ((3, 4),))
+    hits = teacher_hits(chain.predictor(stage=3), examples, ((3, 4),))
     assert float(lens.next_token[-1, 1]) == pytest.approx(hits[0] / 200, abs=0.02)
     assert hits[0] > 190

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from internalize.constructions.construction import Construction
 from internalize.constructions.counter import CounterConstruction
 from internalize.constructions.exactness import ConstructionPredictor
 from internalize.errors import require
+from internalize.measure.probes import fit_probes
 from internalize.models.gpt2 import GPT2
 from internalize.models.passes import run_with_attention
 from internalize.sequences.rendering import Renderer
-
-RIDGE = 1e-3
-"""Weight decay of the linear readers, relative to the mean square of what they read."""
 
 
 @dataclass(frozen=True)
@@ -31,10 +27,6 @@ class TrainedModel:
     """The task's name, such as C7."""
     model: GPT2
     renderer: Renderer
-
-
-LoadRun = Callable[[str], TrainedModel]
-"""How a run is read; the room of runs knows, this one does not."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +46,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class TrainedComparison:
     construction: Side
     trained: Side
     inputs: int
@@ -70,12 +62,12 @@ class Comparison:
 
 
 @torch.no_grad()
-def compare(construction: Construction, trained: TrainedModel, symbols: Tensor) -> Comparison:
+def compare(construction: Construction, trained: TrainedModel, symbols: Tensor) -> TrainedComparison:
     """Both on the same (count, T) inputs; half of them teach the trained model's readers, half test them."""
     _check_same_task(construction, trained)
     require(len(symbols) >= 2, "samples", f"a comparison needs at least 2 inputs, got {len(symbols)}")
     left, right = construction_side(construction, symbols), trained_side(trained, construction, symbols)
-    return Comparison(left, right, len(symbols), construction.states)
+    return TrainedComparison(left, right, len(symbols), construction.states)
 
 
 def _check_same_task(construction: Construction, trained: TrainedModel) -> None:
@@ -133,42 +125,37 @@ def construction_side(construction: Construction, symbols: Tensor) -> Side:
 
 @torch.no_grad()
 def trained_side(trained: TrainedModel, construction: Construction, symbols: Tensor) -> Side:
-    """Linear readers, one a layer, position and modulus, tested on inputs they were not fitted to."""
+    """Linear probes, one for each layer, position and modulus, tested on inputs they were not fitted to."""
     renderer, T = trained.renderer, construction.horizon
     tokens = renderer.prompt(symbols, 2 if renderer.length_hint else None)
-    weights, layers, logits = run_with_attention(trained.model, tokens)
+    weights, _, logits = run_with_attention(trained.model, tokens)
     states = construction.trace(symbols)
-    place = torch.arange(1, tokens.shape[1] + 1).clamp(max=T)
-    targets = states[:, place]
-    moduli = moduli_read(construction)
-    per_layer = [_readable(layer.double(), targets, moduli) for layer in layers]
-    readable = {modulus: torch.stack([layer[modulus] for layer in per_layer]) for modulus in moduli}
     first_word = logits.argmax(dim=-1) - renderer.vocabulary.first_state
     labels = [*(f"σ{i}" for i in range(1, T + 1)), "q0", *(["LEN"] if renderer.length_hint else [])]
     accuracy = float((first_word == states[:, -1]).float().mean())
+    readable = _readable(trained.model, tokens, states[:, 1:], moduli_read(construction))
     return Side(trained.name, tuple(labels), weights, readable, accuracy)
 
 
-def _readable(stream: Tensor, states: Tensor, moduli: tuple[int, ...]) -> dict[int, Tensor]:
-    """(batch, length, width) and (batch, length) states to (length,) for each modulus: readers' accuracy.
+def _readable(model: GPT2, tokens: Tensor, states: Tensor, moduli: tuple[int, ...]) -> dict[int, Tensor]:
+    """(count, T) states to (layers + 1, positions) for each modulus: how often the state so far can be read.
 
-    Ridge regression on one-hot residues, fitted on the first half and tested on the second; the readers of
-    all positions and moduli are solved for together.
+    Fitted on the first half of the inputs and tested on the second. The residues by all moduli are labels of
+    one fit; those after the place where they are read are left aside.
     """
-    half = len(stream) // 2
-    features = torch.cat([stream, torch.ones_like(stream[..., :1])], dim=-1).transpose(0, 1)
-    residues = [states.T % modulus for modulus in moduli]
-    wanted = [F.one_hot(r[:, :half], modulus) for r, modulus in zip(residues, moduli, strict=True)]
-    known, unseen = features[:, :half], features[:, half:]
-    gram = known.transpose(1, 2) @ known
-    decay = RIDGE * gram.diagonal(dim1=1, dim2=2).mean(dim=1)[:, None, None] + 1e-9
-    gram = gram + decay * torch.eye(gram.shape[-1])
-    reader = torch.linalg.solve(gram, known.transpose(1, 2) @ torch.cat(wanted, dim=-1).double())
-    guesses = (unseen @ reader).split(list(moduli), dim=-1)
-    return {
-        modulus: (guess.argmax(dim=-1) == r[:, half:]).float().mean(dim=1)
-        for modulus, guess, r in zip(moduli, guesses, residues, strict=True)
-    }
+    count, T = states.shape
+    residues = torch.cat([states % modulus for modulus in moduli], dim=1)
+    found = fit_probes(
+        lambda piece: run_with_attention(model, piece)[1],
+        tokens,
+        residues,
+        max(moduli),
+        count // 2,
+        torch.Generator().manual_seed(0),  # for the shuffled labels, which nobody looks at here
+    )
+    places = torch.arange(tokens.shape[1])
+    so_far = places.clamp(max=T - 1)  # after σ_T the state so far is q_T
+    return {modulus: found.accuracy[:, places, i * T + so_far].float() for i, modulus in enumerate(moduli)}
 
 
 def _register_of(construction: Construction, modulus: int) -> int:

@@ -1,4 +1,6 @@
-"""`internalize construct`: build a transformer by hand, certify it, find its margins, draw it, compare it."""
+"""`internalize construct`: a transformer written by hand. Is it exact, with what margins, and how does one that
+was trained look beside it?
+"""
 
 from __future__ import annotations
 
@@ -12,18 +14,19 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import Progress as ProgressBar
+from rich.table import Table
 
-from internalize.configs.folders import make_folder, require_writable
-from internalize.configs.outputs import write_output
+from internalize.analysis.open_run import open_chain
+from internalize.analysis.output import OutputFolder
+from internalize.configs.folders import require_writable
 from internalize.configs.trust import TrustOption
-from internalize.constructions.against import LoadRun, TrainedModel, compare
-from internalize.constructions.certificate import certify
+from internalize.constructions.certificate import Certificate, certify
+from internalize.constructions.comparison import TrainedComparison, TrainedModel, compare
 from internalize.constructions.construction import Construction, Precision
-from internalize.constructions.counter import build_counter
+from internalize.constructions.counter import CounterConstruction, build_counter
 from internalize.constructions.exactness import CheckKind, Progress, random_inputs
 from internalize.constructions.general import build_general, compare_sizes
-from internalize.constructions.margins import Build, find_margins
-from internalize.constructions.tables import print_certificate, print_comparison, print_margins
+from internalize.constructions.margins import DRAWS, PRECISIONS, Build, Margins, find_margins
 from internalize.errors import BadInput, require
 from internalize.tasks.names import parse_task
 
@@ -69,16 +72,15 @@ class ConstructArguments(TrustOption):
     """Print the certificate as JSON instead of tables."""
 
 
-def construct_command(arguments: ConstructArguments, load_run: LoadRun | None = None) -> None:
+def construct_command(arguments: ConstructArguments) -> None:
     """Build a transformer by hand, certify that it is exact, find its margins, draw it."""
-    # `load_run` turns the text of --against into a trained model; the command line gives it, see `LoadRun`.
     require(arguments.samples >= 1, "samples", f"must be at least 1, got {arguments.samples}")
     if arguments.out is not None:
         require_writable(arguments.out)
-    trained = _load(arguments, load_run)
-    build = _builder(
-        arguments if trained is None else _like_the_run(arguments, trained), own=arguments.task is not None
-    )
+    # asked for first, so that a wrong name costs no time
+    trained = None if arguments.against is None else load_trained(arguments.against)
+    own = arguments.task is not None
+    build = _builder(arguments if trained is None else _like_the_run(arguments, trained), own)
     construction = build(arguments.precision, None)
     console = Console(file=sys.stderr if arguments.json else sys.stdout)
     with _progress(not arguments.json) as progress:
@@ -90,7 +92,7 @@ def construct_command(arguments: ConstructArguments, load_run: LoadRun | None = 
     if arguments.draw:
         figures |= _draw(construction, arguments)
     if arguments.margins:
-        from internalize.constructions.drawing import draw_margins
+        from internalize.constructions.pictures import draw_margins
 
         margins = find_margins(build, arguments.precision, arguments.seed)
         report["margins"] = margins.to_json()
@@ -140,17 +142,16 @@ def _like_the_run(arguments: ConstructArguments, trained: TrainedModel) -> Const
     )
 
 
-def _load(arguments: ConstructArguments, load_run: LoadRun | None) -> TrainedModel | None:
-    """The run to compare with: asked for first, so that a wrong name costs no time."""
-    if arguments.against is None:
-        return None
-    if load_run is None:
-        raise BadInput("against", "runs cannot be read here; use the command line `internalize construct`")
-    return load_run(arguments.against)
+def load_trained(path: str) -> TrainedModel:
+    """The final model of a chain run."""
+    chain = open_chain(path, device="cpu", field="against")
+    moment, experiment = chain.moment(), chain.experiment
+    name = chain.title if moment.status == "done" else f"{chain.title} ({moment})"
+    return TrainedModel(name, experiment.task.name, chain.model(), experiment.renderer)
 
 
 def _draw(construction: Construction, arguments: ConstructArguments) -> dict[str, Figure]:
-    from internalize.constructions.drawing import draw_attention, draw_registers, draw_sizes
+    from internalize.constructions.pictures import draw_attention, draw_registers, draw_sizes
 
     symbols = random_inputs(construction.symbols, construction.horizon, 1, arguments.seed)[0]
     return {
@@ -163,7 +164,7 @@ def _draw(construction: Construction, arguments: ConstructArguments) -> dict[str
 def _compare(
     construction: Construction, trained: TrainedModel, arguments: ConstructArguments, console: Console
 ) -> tuple[dict[str, Any], dict[str, Figure]]:
-    from internalize.constructions.comparison_drawing import draw_attention_comparison, draw_readable_comparison
+    from internalize.constructions.pictures import draw_attention_comparison, draw_readable_comparison
 
     symbols = random_inputs(construction.symbols, construction.horizon, COMPARED_INPUTS, arguments.seed)
     comparison = compare(construction, trained, symbols)
@@ -186,18 +187,13 @@ def _write(
     """Certificate, weights and pictures, if there is a folder or something to put into one."""
     if arguments.out is None and not figures:
         return
-    from safetensors.torch import save as as_safetensors
-
-    from internalize.display.plots import save
-
     name = construction.name.replace("/", "-")
-    folder = arguments.out or Path(f"construct-{name}-T{construction.horizon}")
-    make_folder(folder)
-    write_output(folder / "certificate.json", json.dumps(report, indent=2) + "\n")
-    write_output(folder / "weights.safetensors", as_safetensors(construction.network.state_dict()))
-    written = [path for stem, figure in figures.items() for path in save(figure, folder / stem)]
-    names = ", ".join(["certificate.json", "weights.safetensors", *(path.name for path in written)])
-    console.print(f"written to {folder}: {names}")
+    folder = OutputFolder(arguments.out or Path(f"construct-{name}-T{construction.horizon}"))
+    folder.json("certificate", report, indent=2)
+    folder.tensors("weights", construction.network.state_dict())
+    for stem, figure in figures.items():
+        folder.figure(stem, figure)
+    console.print(folder.note())
 
 
 @contextmanager
@@ -209,3 +205,95 @@ def _progress(visible: bool) -> Iterator[Progress | None]:
     with ProgressBar(console=Console(stderr=True), transient=True) as bar:
         job = bar.add_task("checking inputs", total=None)
         yield lambda done, total: bar.update(job, completed=done, total=total)
+
+
+# Tables for the terminal ---------------------------------------------------------------------------------
+
+
+def print_certificate(certificate: Certificate, console: Console) -> None:
+    """Sizes, exactness, and the inequalities with their slack."""
+    built, result = certificate.construction, certificate.check
+    kind = "theorem 3" if isinstance(built, CounterConstruction) else "general construction"
+    where = f"{built.name}, T = {built.horizon}, q_0 = {built.initial_state}"
+    sizes = Table(title=f"{where}: {kind}, {built.precision}")
+    for column in ("quantity", "built", "theorem", "formula"):
+        sizes.add_column(column, justify="right" if column in ("built", "theorem") else "left")
+    for quantity in certificate.quantities:
+        formula = quantity.formula
+        if quantity.key == "largest_weight":
+            formula += f"; ratio C = {certificate.weight_ratio:.3f}"
+        sizes.add_row(quantity.name, _number(quantity.value), _number(quantity.theorem), formula)
+    console.print(sizes)
+    _print_inequalities(certificate, console)
+    if result.exact:
+        console.print(f"[bold green]exact[/] on {result.description}")
+    else:
+        share = result.wrong / result.inputs_checked
+        console.print(f"[bold red]not exact[/]: {result.wrong:,} wrong ({share:.2%}) of {result.description}")
+        console.print(f"  first wrong input: {' '.join(map(str, result.first_wrong or ()))}")
+    if not certificate.proof_holds:
+        failed = sum(not inequality.holds for inequality in certificate.inequalities)
+        line = f"{failed} inequalities of the proof fail here: nothing is promised beyond the inputs checked"
+        console.print(f"[yellow]{line}[/]")
+
+
+def _print_inequalities(certificate: Certificate, console: Console) -> None:
+    plan = certificate.construction.plan
+    title = (
+        f"the proof's inequalities, worst of {certificate.inputs_measured} inputs "
+        f"(β = {plan.beta:.4g}, Δ = {plan.gap:.3g}, η = {plan.eta:.3g})"
+    )
+    table = Table(title=title)
+    for column in ("layer", "quantity", "measured", "must be", "slack", ""):
+        table.add_column(column, justify="left" if column in ("quantity", "") else "right")
+    for inequality in certificate.inequalities:
+        sign = "≥" if inequality.sense == "at least" else "≤"
+        mark = "[green]holds[/]" if inequality.holds else "[red]fails[/]"
+        table.add_row(
+            str(inequality.layer),
+            inequality.name,
+            f"{inequality.measured:.3g}",
+            f"{sign} {inequality.bound:.3g}",
+            f"{inequality.slack:.3g}",
+            mark,
+            end_section=inequality.name == "position error",
+        )
+    console.print(table)
+
+
+def print_margins(margins: Margins, console: Console) -> None:
+    table = Table(title=f"margins, exact on {margins.inputs} inputs (noise: {DRAWS} draws)")
+    table.add_column("margin")
+    table.add_column("found", justify="right")
+    table.add_column("beside")
+    beta, theorem = margins.smallest_beta, margins.theorem_beta
+    share = "" if beta is None else f", {theorem / beta:.1f} times as much"
+    table.add_row("smallest β", "none" if beta is None else f"{beta:.4g}", f"theorem {theorem:.4g}{share}")
+    shares = ", ".join(f"{name} {_share(margins.precisions[name])}" for name in PRECISIONS)
+    table.add_row("lowest precision", margins.lowest_precision or "none", shares)
+    for kind, level in margins.largest_noise.items():
+        what = "each weight times 1 + εξ" if kind == "relative" else "each weight plus εξ"
+        table.add_row(f"largest {kind} noise ε", "none" if level is None else f"{level:.3g}", what)
+    console.print(table)
+
+
+def print_comparison(comparison: TrainedComparison, console: Console) -> None:
+    """How often the final state can be read at the last position, layer by layer."""
+    table = Table(title=f"final state read at the last position, {comparison.inputs} inputs")
+    table.add_column("model")
+    table.add_column("modulus", justify="right")
+    table.add_column("input, layer 1, 2, …")
+    for side in (comparison.construction, comparison.trained):
+        for modulus, share in side.readable.items():
+            table.add_row(side.name, str(modulus), " ".join(f"{value:.0%}" for value in share[:, -1].tolist()))
+    console.print(table)
+    for side in (comparison.construction, comparison.trained):
+        console.print(f"{side.name}: the first word is the final state on {side.accuracy:.1%} of the inputs")
+
+
+def _share(value: float) -> str:
+    return "exact" if value == 1.0 else f"{value:.1%} right"
+
+
+def _number(value: float) -> str:
+    return f"{value:,}" if float(value).is_integer() else f"{value:,.2f}"

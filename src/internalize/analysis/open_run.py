@@ -1,0 +1,371 @@
+"""A run opened to be asked: its config, rows and stages, its model at any stage, and fresh inputs.
+
+`open_run(path)` is what notebooks call. Everything in this room goes through it; no other file here knows how a
+run folder becomes a config, an experiment and a model.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from internalize.curricula import Shown
+from internalize.errors import BadInput, closest, require
+from internalize.kinds.chain.config import ChainConfig
+from internalize.kinds.chain.evaluation import modes
+from internalize.kinds.chain.experiment import ChainExperiment
+from internalize.kinds.entrance import load_experiment
+from internalize.measure.activations import activations
+from internalize.measure.predictor import Predictor, TransformerPredictor
+from internalize.models.gpt2 import GPT2
+from internalize.models.language_model import LanguageModel
+from internalize.runs.folder import Run
+from internalize.runs.lock import is_owned
+from internalize.runs.table import Table
+from internalize.runtime.streams import Streams
+from internalize.tasks import InputDistribution
+
+Symbols = str | Sequence[str | int]
+"""One input: its symbols by name in a text, `1 0 1 1`, or as a list of names or numbers."""
+
+
+def open_run(path: Path | str, device: str = "auto", field: str = "run") -> OpenRun:
+    """path: the run's folder, its name, or the beginning of its hash. Only chains can be looked into."""
+    from internalize.analysis.open_bits import OPENED
+
+    run = Run.open(path, field)
+    config, experiment = load_experiment(run, device)
+    opened = OpenChain if isinstance(experiment, ChainExperiment) else OPENED.get(type(experiment), OpenRun)
+    return opened(run, config, experiment)
+
+
+def open_chain(path: Path | str, device: str = "auto", field: str = "run") -> OpenChain:
+    """The same, for whoever asks what only runs of chains can tell."""
+    opened = open_run(path, device, field)
+    if not isinstance(opened, OpenChain):
+        raise BadInput(field, f"{path} is a run of another kind, not of chains")
+    return opened
+
+
+def stream(seed: int, name: str, device: torch.device | None = None) -> torch.Generator:
+    """The random numbers of that name: the same for the same seed, whatever was drawn before."""
+    return Streams(seed, device or torch.device("cpu"))(name)
+
+
+@dataclass(frozen=True)
+class TracedInputs:
+    """Inputs from one distribution and what is true of them."""
+
+    inputs: str
+    symbols: Tensor
+    """(samples, T)"""
+    states: Tensor
+    """(samples, T+1): q_0 … q_T."""
+    chance: float
+    """The share of the commonest final state: what always saying the same would reach."""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Which weights are looked at: those at the end of a stage, in a run that is finished or not."""
+
+    stage: int
+    stages: int
+    """All that the curriculum has."""
+    status: str
+    """done, interrupted, running or failed."""
+
+    def __str__(self) -> str:
+        text = f"stage {self.stage} of {self.stages}"
+        return text if self.status == "done" else f"{text}, run {self.status}"
+
+    def to_json(self) -> dict[str, int | str]:
+        return {"stage": self.stage, "stages": self.stages, "status": self.status}
+
+
+@dataclass(frozen=True)
+class Answered:
+    """What a run answered to one input."""
+
+    prompt: str
+    text: str
+    """The answer, token by token."""
+    states: tuple[str, ...]
+    """The states in it, by name."""
+    final: str | None
+    """The state right before EOS: the answer itself. None if there is none."""
+    truth: tuple[str, ...]
+    """q_1 … q_T."""
+    truth_text: str
+    """The same, token by token."""
+    right: bool
+    """Whether the final state is q_T."""
+    moment: Moment
+
+    def __str__(self) -> str:
+        said = "no answer" if self.final is None else self.final
+        judged = "right" if self.right else f"wrong: it is {self.truth[-1]}"
+        return f"{said} ({judged}; it wrote {self.text}; {self.moment})"
+
+
+class OpenRun:
+    """A run of any kind: what it is and how it went."""
+
+    def __init__(self, run: Run, config: Any, experiment: Any) -> None:
+        self.run = run
+        self.config = config
+        self.experiment = experiment
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self.run.path)!r}, {self.status})"
+
+    @property
+    def path(self) -> Path:
+        return self.run.path
+
+    @property
+    def title(self) -> str:
+        return self.run.path.name
+
+    @property
+    def status(self) -> str:
+        """new, running, interrupted, failed or done. A run that was killed is interrupted, whatever it says."""
+        state = str(self.run.status()["state"])
+        return "interrupted" if state == "running" and not is_owned(self.run.path) else state
+
+    @property
+    def metrics(self) -> Table:
+        """All rows of the training; `run.metrics.where(event="evaluation")` are those of one sort."""
+        return self.run.metrics()
+
+    def summary(self) -> dict[str, Any]:
+        """The results of a finished run."""
+        return self.run.summary()
+
+    @property
+    def stages(self) -> list[int]:
+        """The stages whose weights can be loaded."""
+        return self.run.stages()
+
+    def predictor(self, budget: int | None = None, stage: int | None = None) -> Predictor:
+        raise self._unable("be asked")
+
+    def model(self, stage: int | None = None) -> GPT2:
+        raise self._unable("be looked into")
+
+    def answer(self, inputs: Symbols, budget: int | None = None, stage: int | None = None) -> Answered:
+        raise self._unable("answer symbols")
+
+    def attention(self, inputs: Symbols, stage: int | None = None) -> list[Tensor]:
+        raise self._unable("be looked into")
+
+    def hidden_states(self, inputs: Symbols, stage: int | None = None) -> list[Tensor]:
+        raise self._unable("be looked into")
+
+    def activations(self, inputs: Symbols, stage: int | None = None) -> dict[str, Tensor]:
+        raise self._unable("be looked into")
+
+    def _unable(self, what: str) -> BadInput:
+        kind = self.run.identity().kind
+        return BadInput("run", f"{self.title} is a run of the kind {kind}: it cannot {what}")
+
+
+class OpenChain(OpenRun):
+    """A run of chains, whose stages can be loaded one by one."""
+
+    config: ChainConfig
+    experiment: ChainExperiment
+
+    def __init__(self, run: Run, config: Any, experiment: Any, trained: ChainExperiment | None = None) -> None:
+        """trained: what the run was trained as, where it is asked inputs of another length."""
+        super().__init__(run, config, experiment)
+        self.trained: ChainExperiment = trained or experiment
+
+    @property
+    def horizon(self) -> int:
+        return self.experiment.config.horizon
+
+    def at_horizon(self, horizon: int, field: str = "horizon") -> OpenChain:
+        """The same weights, asked inputs of another length; refused where the model cannot read them."""
+        require(horizon >= 1, field, f"must be at least 1 symbol, got {horizon}")
+        config = self.trained.config
+        if horizon == config.horizon:
+            return OpenChain(self.run, self.config, self.trained)
+        why = f"must have {config.horizon} symbols, got {horizon}: {self.title} was trained with"
+        fixed = config.model.positions == "absolute" and config.model.network is None
+        require(not fixed, field, f"{why} absolute positions (rotary or no positions can read other lengths)")
+        hinted = self.trained.curriculum.length_hint
+        require(not hinted, field, f"{why} a token for each length of an answer, and knows no others")
+        longer = replace(config, horizon=horizon)
+        experiment = longer.build(self.trained.device, self.run.copies())
+        return OpenChain(self.run, self.config, experiment, self.trained)
+
+    # Which weights ---------------------------------------------------------------------------------------
+
+    @cached_property
+    def stages(self) -> list[int]:
+        """The stages whose weights can be loaded; the last one even if only the final model was kept."""
+        kept = self.run.stages()
+        if (self.run.path / "model" / "model.safetensors").is_file():
+            kept = sorted({*kept, int(self.run.summary()["stage"])})
+        require(bool(kept), "run", f"{self.run.path} has no saved weights (it is {self.status})")
+        return kept
+
+    def moment(self, stage: int | None = None) -> Moment:
+        """None: the final weights, or the last that were kept of an unfinished run."""
+        stage = self.stages[-1] if stage is None else stage
+        require(stage in self.stages, "stage", f"kept are the stages {self.stages}, not {stage}")
+        return Moment(stage, self.trained.curriculum.stages, self.status)
+
+    def predictor(self, budget: int | None = None, stage: int | None = None) -> TransformerPredictor:
+        """From the weights of that moment. budget: tokens of an answer with EOS; None: as many as it wants."""
+        stage = self.moment(stage).stage
+        weights = self.run.weights(stage if stage in self.run.stages() else None)
+        if budget is None and self.config.scored == "states":  # it never learned EOS: its format says how many
+            budget = len(self.own_shown(stage)) + 1
+        return self.experiment.load_predictor(weights, budget)
+
+    def model(self, stage: int | None = None) -> GPT2:
+        """The transformer itself, for whoever looks inside it."""
+        return self._built_in(self.predictor(stage=stage).model)
+
+    def untrained(self) -> GPT2:
+        """The very model that the run began with, or would have begun with, before any training."""
+        model = self._built_in(self.experiment.new_model())
+        model.initialise(stream(self.config.seed, "init", self.experiment.device))
+        return model
+
+    def _built_in(self, model: LanguageModel) -> GPT2:
+        if not isinstance(model, GPT2):
+            network = self.config.model.network
+            raise BadInput("run", f"{self.title} trained {network}: only the built-in GPT-2 can be looked into")
+        return model
+
+    def own_shown(self, stage: int, budget: int | None = None) -> Shown:
+        """What the stage's own format shows; of a mixture's formats the one of this budget, or the direct one.
+
+        budget: tokens of the answer, EOS included. At another horizon the last stage is still the last.
+        """
+        curriculum, last = self.experiment.curriculum, self.trained.curriculum.stages
+        require(1 <= stage <= last, "stage", f"must lie in 1…{last}, got {stage}")
+        stage = curriculum.stages if stage == last else min(stage, curriculum.stages)
+        if budget is None:
+            return curriculum.shown(stage)
+        lengths = {len(shown) + 1: shown for shown in curriculum.formats(stage)}
+        wrong = f"stage {stage} trained answers of {sorted(lengths)} tokens, not {budget}"
+        require(budget in lengths, "budget", wrong)
+        return lengths[budget]
+
+    def ways_to_ask(self, stage: int | None) -> dict[str, TransformerPredictor]:
+        """Mixtures are asked for their shortest and their longest answer, others answer as they like."""
+        asked = modes(self.experiment.curriculum, self.moment(stage).stage)
+        names = {"free" if mode.budget is None else f"LEN_{mode.budget}": mode.budget for mode in asked}
+        return {name: self.predictor(budget, stage) for name, budget in names.items()}
+
+    # Inputs ----------------------------------------------------------------------------------------------
+
+    def draw(self, inputs: InputDistribution, samples: int, seed: int, purpose: str) -> TracedInputs:
+        """Fresh inputs; the same seed and purpose give the same ones."""
+        require(samples >= 1, "samples", f"must be at least 1, got {samples}")
+        generator = stream(seed, f"{purpose}/{inputs.name}", self.experiment.device)
+        symbols = inputs.sample((samples, self.horizon), generator)
+        states = self.experiment.task.trace(symbols, self.experiment.renderer.initial_state)
+        return TracedInputs(inputs.name, symbols, states, float(self.final_shares(inputs).max()))
+
+    def final_shares(self, inputs: InputDistribution) -> Tensor:
+        """(states,) float64: how often inputs end in each state, computed symbol by symbol, not sampled."""
+        task = self.experiment.task
+        targets = task.table.flatten().cpu()
+        symbol = torch.tensor(inputs.probabilities, dtype=torch.float64)
+        share = torch.zeros(task.states, dtype=torch.float64)
+        share[self.experiment.renderer.initial_state] = 1.0
+        for _ in range(self.horizon):
+            share = torch.zeros_like(share).index_add_(0, targets, torch.outer(share, symbol).flatten())
+        return share
+
+    def both_inputs(self) -> dict[str, InputDistribution]:
+        return {"id": self.experiment.inputs, "ood": self.experiment.ood_inputs}
+
+    def read_symbols(self, inputs: Symbols) -> Tensor:
+        """(1, T): one input that somebody typed; its length may be the run's own horizon alone."""
+        names = list(self.experiment.task.symbol_names)
+        words = words_of(inputs, names)
+        numbers = []
+        for word in words:
+            if isinstance(word, int) and not isinstance(word, bool) and 0 <= word < len(names):
+                numbers.append(word)
+                continue
+            known = ", ".join(names)
+            require(
+                word in names, "inputs", f"{word!r} is no symbol{closest(str(word), names)}; there are {known}"
+            )
+            numbers.append(names.index(str(word)))
+        wrong = f"must have {self.horizon} symbols, got {len(numbers)}"
+        require(len(numbers) == self.horizon, "inputs", wrong)
+        return torch.tensor([numbers], device=self.experiment.device)
+
+    # Answers ---------------------------------------------------------------------------------------------
+
+    def answer(self, inputs: Symbols, budget: int | None = None, stage: int | None = None) -> Answered:
+        """What it says to one input, and whether that is right. Another length is read where the model can."""
+        words = words_of(inputs, self.experiment.task.symbol_names)
+        chain = self if len(words) == self.horizon else self.at_horizon(len(words), "inputs")
+        symbols = chain.read_symbols(words)
+        return chain.answers(symbols, chain.predictor(budget, stage), chain.moment(stage))[0]
+
+    def answers(self, symbols: Tensor, predictor: TransformerPredictor, moment: Moment) -> list[Answered]:
+        """(inputs, T) symbols to one answer each."""
+        renderer, task = self.experiment.renderer, self.experiment.task
+        states = task.trace(symbols, renderer.initial_state)
+        generated = predictor.generate(symbols)
+        read = renderer.read(generated)
+        prompts = renderer.text(renderer.prompt(symbols, predictor.answer_length))
+        rows = zip(prompts, renderer.text(generated), read.final_state.tolist(), states.tolist(), strict=True)
+        return [
+            Answered(
+                prompt=prompt,
+                text=text,
+                states=tuple(word.removeprefix("q:") for word in text.split() if word.startswith("q:")),
+                final=None if final < 0 else task.state_names[final],
+                truth=tuple(task.state_names[state] for state in true[1:]),
+                truth_text=" ".join(f"q:{task.state_names[state]}" for state in true[1:]),
+                right=final == true[-1],
+                moment=moment,
+            )
+            for prompt, text, final, true in rows
+        ]
+
+    # Inside ----------------------------------------------------------------------------------------------
+
+    def activations(self, inputs: Symbols, stage: int | None = None) -> dict[str, Tensor]:
+        """Every activation by name, as in measure/activations.py: it reads one input and its own answer."""
+        symbols, predictor = self.read_symbols(inputs), self.predictor(stage=stage)
+        prompt = self.experiment.renderer.prompt(symbols, predictor.answer_length)
+        tokens = torch.cat([prompt, predictor.generate(symbols)[:, :-1]], dim=1)
+        return {name: value[0] for name, value in activations(self._built_in(predictor.model), tokens).items()}
+
+    def attention(self, inputs: Symbols, stage: int | None = None) -> list[Tensor]:
+        """For every layer (heads, positions, positions): who looks at whom, on prompt and own answer."""
+        found = self.activations(inputs, stage)
+        return [found[f"pattern.{layer}"] for layer in range(1, self.config.model.depth + 1)]
+
+    def hidden_states(self, inputs: Symbols, stage: int | None = None) -> list[Tensor]:
+        """The residual stream (positions, width) before the first and after every layer."""
+        found = self.activations(inputs, stage)
+        return [found[f"residual.{layer}"] for layer in range(self.config.model.depth + 1)]
+
+
+def words_of(inputs: Symbols, names: Sequence[str]) -> list[str | int]:
+    """`1 0 1`, `1,0,1` or, where all symbols have one letter, `101`; lists stay as they are."""
+    if not isinstance(inputs, str):
+        return list(inputs)
+    words = [word for word in re.split(r"[\s,]+", inputs) if word]
+    letters = len(words) == 1 and words[0] not in names and all(len(name) == 1 for name in names)
+    return list(words[0]) if letters else list(words)

@@ -1,0 +1,270 @@
+"""`internalize patch`: which place in the model carries what decides the answer?
+
+Activation patching: the model reads one sequence, but at one layer and one position it is given the activation
+that belongs to another. If its answer becomes the other's answer, then what makes the difference is carried
+there. Two ways to choose the other:
+
+another input    One symbol σ_t is changed and nothing else, so that q_t and all later states may differ. The
+                 map of t shows where the model keeps what it knows of σ_t: first at the symbol's own place,
+                 and then wherever the states that depend on it are computed.
+another stage    The same input, read by the weights of another stage of the run.
+
+Both read true sequences of the stage's own format (of two stages: the prompt alone) up to the place that says
+the last state. Only pairs on which the two answers differ are counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+from rich.console import Console
+from torch import Tensor
+
+from internalize.analysis.lens import SHADES, position_names, some_layers
+from internalize.analysis.open_run import Moment, OpenChain, open_chain, stream
+from internalize.analysis.output import InspectionArguments
+from internalize.display.accuracy import ticks
+from internalize.display.plots import new_figure
+from internalize.display.terminal import errors_console, results_table
+from internalize.errors import require
+from internalize.measure.activations import Change, activations, run_with_changes
+from internalize.models.gpt2 import GPT2
+from internalize.statistics import Rate
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Part = Literal["residual", "attention", "mlp"]
+MOST_CASES = 6
+"""Of more symbols than this, evenly spread ones are changed unless some are asked for."""
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A model and the (pairs, length) tokens that it reads."""
+
+    model: GPT2
+    tokens: Tensor
+
+
+@dataclass(frozen=True)
+class PatchMap:
+    """For one choice of pairs: how often the answer became the other's, at every layer and position."""
+
+    case: str
+    """What differs: `σ3`, or `stage 1`."""
+    layers: tuple[int, ...]
+    """0 is the embedding."""
+    moved: Tensor
+    """(layers, positions) int64: pairs whose answer became the other's."""
+    pairs: int
+    """Pairs on which the two answers differ."""
+
+    def rate(self, row: int, position: int) -> Rate | None:
+        return Rate(int(self.moved[row, position]), self.pairs) if self.pairs else None
+
+    def strongest(self, row: int) -> int:
+        """The position that moves most answers, the last of several."""
+        return int(self.moved.shape[1] - 1 - self.moved[row].flip(0).argmax())
+
+
+@dataclass(frozen=True)
+class Patched:
+    """All maps of one run."""
+
+    title: str
+    moment: Moment
+    part: Part
+    positions: tuple[str, ...]
+    maps: tuple[PatchMap, ...]
+
+    def rows(self) -> list[dict[str, object]]:
+        """One row for each case, layer and position."""
+        rows: list[dict[str, object]] = []
+        for found in self.maps:
+            for i, layer in enumerate(found.layers):
+                for p, position in enumerate(self.positions):
+                    rate = found.rate(i, p)
+                    rows.append(
+                        {
+                            "differs": found.case,
+                            "part": self.part,
+                            "layer": layer,
+                            "position": position,
+                            "pairs": found.pairs,
+                            "moved": rate.value if rate else None,
+                            "low": rate.interval.low if rate else None,
+                            "high": rate.interval.high if rate else None,
+                        }
+                    )
+        return rows
+
+    def to_json(self) -> dict[str, object]:
+        about = {"run": self.title, **self.moment.to_json(), "part": self.part}
+        return {**about, "positions": list(self.positions), "rows": self.rows()}
+
+
+def patch_inputs(
+    chain: OpenChain, stage: int | None, part: Part, symbols: tuple[int, ...], samples: int, seed: int
+) -> Patched:
+    """One map for every σ_t to change. symbols: their numbers t; evenly spread ones if none is given."""
+    task, renderer, T = chain.experiment.task, chain.experiment.renderer, chain.horizon
+    require(task.symbols >= 2, "run", f"{chain.title} has a single symbol: no other input to take from")
+    wrong = [t for t in symbols if not 1 <= t <= T]
+    require(not wrong, "symbols", f"must lie in 1…{T}, got {wrong}")
+    moment = chain.moment(stage)
+    model, shown = chain.model(moment.stage), chain.own_shown(moment.stage)
+    drawn = chain.draw(chain.experiment.inputs, samples, seed, "patch")
+    maps = []
+    for t in symbols or _spread(T):
+        changed = drawn.symbols.clone()
+        generator = stream(seed, f"patch/{t}", changed.device)
+        size = (samples,)
+        steps = torch.randint(1, task.symbols, size, generator=generator, device=changed.device)
+        changed[:, t - 1] = (changed[:, t - 1] + steps) % task.symbols
+        other = task.trace(changed, renderer.initial_state)
+        tokens = renderer.sequence(drawn.symbols, drawn.states, shown)[:, :-2]
+        source = Reader(model, renderer.sequence(changed, other, shown)[:, :-2])
+        first = renderer.vocabulary.first_state
+        maps.append(patch_map(Reader(model, tokens), source, f"σ{t}", part, first, task.states))
+    return Patched(chain.title, moment, part, position_names(renderer, shown[:-1]), tuple(maps))
+
+
+def patch_stages(
+    chain: OpenChain, stage: int | None, source_stage: int, part: Part, samples: int, seed: int
+) -> Patched:
+    """The weights of another stage on the same prompts: where does what they know come in?"""
+    renderer, task = chain.experiment.renderer, chain.experiment.task
+    moment = chain.moment(stage)
+    drawn = chain.draw(chain.experiment.inputs, samples, seed, "patch")
+    prompt = renderer.prompt(drawn.symbols, 2 if renderer.length_hint else None)
+    base, source = (Reader(chain.model(number), prompt) for number in (moment.stage, source_stage))
+    found = patch_map(base, source, f"stage {source_stage}", part, renderer.vocabulary.first_state, task.states)
+    return Patched(chain.title, moment, part, position_names(renderer, ()), (found,))
+
+
+def patch_map(base: Reader, source: Reader, case: str, part: Part, first_state: int, states: int) -> PatchMap:
+    """Every layer and position of `base` in turn gets what `source` has there."""
+    last = base.tokens.shape[1] - 1
+
+    def word(logits: Tensor) -> Tensor:
+        return logits[:, -1, first_state : first_state + states].argmax(dim=-1)
+
+    theirs = activations(source.model, source.tokens)
+    said, wanted = word(base.model(base.tokens, first=last)[0]), word(theirs["logits"])
+    differ = torch.nonzero(said != wanted)[:, 0]
+    layers = tuple(range(0 if part == "residual" else 1, base.model.config.depth + 1))
+    moved = torch.zeros(len(layers), last + 1, dtype=torch.int64)
+    if len(differ):
+        for i, layer in enumerate(layers):
+            given = theirs[f"{part}.{layer}"][differ]
+            for position in range(last + 1):
+                changes = {f"{part}.{layer}": put(given, position)}
+                logits = run_with_changes(base.model, base.tokens[differ], changes, first=last)
+                moved[i, position] = int((word(logits) == wanted[differ]).sum())
+    return PatchMap(case, layers, moved, len(differ))
+
+
+def put(given: Tensor, position: int) -> Change:
+    """The change that puts (batch, length, width) `given` at one position."""
+
+    def change(value: Tensor) -> Tensor:
+        value = value.clone()
+        value[:, position] = given[:, position]
+        return value
+
+    return change
+
+
+def _spread(count: int) -> tuple[int, ...]:
+    if count <= MOST_CASES:
+        return tuple(range(1, count + 1))
+    return tuple(sorted({round(1 + i * (count - 1) / (MOST_CASES - 1)) for i in range(MOST_CASES)}))
+
+
+# The picture ---------------------------------------------------------------------------------------------
+
+
+def draw_patched(patched: Patched) -> Figure:
+    """One map of layers × positions for every case."""
+    columns = min(3, len(patched.maps))
+    rows = -(-len(patched.maps) // columns)
+    layers, positions = patched.maps[0].layers, patched.positions
+    width = 1.8 + columns * max(2.8, min(0.26 * len(positions), 4.8))
+    height = 1.5 + rows * (0.9 + 0.22 * min(len(layers), 12))
+    figure, axes = new_figure(rows, columns, width=width, height=height, squeeze=False)
+    image: Any = None
+    for found, panel in zip(patched.maps, axes.flat, strict=False):
+        share = found.moved.double() / max(1, found.pairs)
+        image = panel.imshow(share.numpy(), cmap=SHADES, vmin=0, vmax=1, aspect="auto", origin="lower")
+        panel.grid(False)
+        what = "another" if found.case.startswith("σ") else "taken from"
+        panel.set_title(f"{what} {found.case} ({found.pairs} pairs)", fontsize=8)
+        marks = some_layers(len(layers))
+        panel.set_yticks(marks, [_layer(layers[i]) for i in marks], fontsize=7)
+        places = ticks(len(positions), 9)
+        panel.set_xticks(places, [positions[i] for i in places], fontsize=7, rotation=60)
+    for panel in list(axes.flat)[len(patched.maps) :]:
+        panel.set_visible(False)
+    figure.colorbar(image, ax=axes, label="answers that become the other's", format="{x:.0%}", shrink=0.8)
+    what = f"{patched.part} replaced at one layer and position"
+    figure.suptitle(f"{patched.title}, {patched.moment}\n{what}", fontsize=10)
+    return figure
+
+
+def _layer(layer: int) -> str:
+    return "input" if layer == 0 else f"layer {layer}"
+
+
+# The command ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class PatchArguments(InspectionArguments):
+    """Replace one activation by that of another input, or of another stage: where is the answer decided?"""
+
+    stage: int | None = None
+    """The weights at the end of this stage; the final ones if not given."""
+    source_stage: int | None = None
+    """Take the activations of this stage on the same inputs, instead of those of another input."""
+    symbols: tuple[int, ...] = ()
+    """Which symbols σ_t to change, by their numbers t; at most six, evenly spread, if not given."""
+    part: Part = "residual"
+    """What is replaced: the residual stream after a layer, or what its attention or MLP adds to it."""
+    samples: int = 100
+    """Pairs for each map."""
+
+
+def patch_command(arguments: PatchArguments) -> None:
+    chain = open_chain(arguments.run, arguments.device)
+    find: Callable[..., Patched]
+    if arguments.source_stage is None:
+        find = partial(patch_inputs, chain, arguments.stage, arguments.part, arguments.symbols)
+    else:
+        unused = not arguments.symbols
+        require(unused, "symbols", "must be left out with --source-stage: no symbol is changed then")
+        find = partial(patch_stages, chain, arguments.stage, arguments.source_stage, arguments.part)
+    with errors_console().status("patching"):
+        found = find(arguments.samples, arguments.seed)
+    out = arguments.folder(chain.run.path)
+    out.csv("patch", found.rows())
+    out.json("patch", found.to_json())
+    out.figure("patch", draw_patched(found))
+    arguments.present(found.to_json(), out, partial(_print_patched, found))
+
+
+def _print_patched(found: Patched, console: Console) -> None:
+    rows = []
+    for each in found.maps:
+        for i, layer in enumerate(each.layers):
+            place = each.strongest(i)
+            rate = each.rate(i, place)
+            where = found.positions[place] if rate else "–"
+            rows.append([each.case, _layer(layer), where, str(rate) if rate else "the answers never differ"])
+    title = f"{found.title}, {found.moment}: {found.part} replaced"
+    columns = ["differs", "after", "strongest position", "answers that become the other's"]
+    console.print(results_table(title, columns, rows))
