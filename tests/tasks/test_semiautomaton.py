@@ -54,9 +54,15 @@ def test_a_trace_runs_where_the_table_is() -> None:
         ([], "transitions: needs at least one state"),
         ([[]], "transitions: needs at least one symbol"),
         ([[0, 1], [0]], r"transitions\[1\]: must have 2 entries, got 1 \(a hole\)"),
-        ([[0, None], [0, 1]], r"transitions\[0\]\[1\]: must be a whole number, got None"),
-        ([[0, 1], [0.5, 1]], r"transitions\[1\]\[0\]: must be a whole number, got 0.5"),
-        ([[0, 1], [True, 1]], r"transitions\[1\]\[0\]: must be a whole number, got True"),
+        (
+            [[0, None], [0, 1]],
+            r"transitions\[0\]\[1\]: must be a whole number or .*, got None",
+        ),
+        ([[0, 1], [0.5, 1]], r"transitions\[1\]\[0\]: must be a whole number or .*, got 0.5"),
+        (
+            [[0, 1], [True, 1]],
+            r"transitions\[1\]\[0\]: must be a whole number or .*, got True",
+        ),
         ([[0, 2], [0, 1]], r"transitions\[0\]\[1\]: must be a state in 0…1, got 2"),
         ([[0, -1], [0, 1]], r"must be a state in 0…1, got -1"),
     ],
@@ -81,5 +87,5 @@ def test_bad_names_name_the_entry(names: list[str], words: str) -> None:
 
 
 def test_bad_initial_state() -> None:
-    with pytest.raises(BadInput, match="initial_state: must be in 0…1, got 2"):
+    with pytest.raises(BadInput, match="initial_state: must be a state in 0…1, got 2"):
         semiautomaton("bad", [[0], [1]], initial_state=2)

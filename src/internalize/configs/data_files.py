@@ -18,22 +18,26 @@ LARGEST_YAML = 2**18
 def read_data(path: Path, field: str) -> Any:
     """What the file holds; a problem is one line that names the file. A name in .json is JSON, else YAML."""
     where = f"{field} ({path.name})"
-    is_json = path.suffix.lower() == ".json"
+    if path.suffix.lower() == ".json":
+        return _from_json(read_text(path, field, LARGEST_JSON), where)
+    return _from_yaml(read_text(path, field, LARGEST_YAML, " (of JSON more)"), where)
+
+
+def read_text(path: Path, field: str, most: int = LARGEST_YAML, hint: str = "") -> str:
+    """The text of a file of at most so many bytes."""
+    where = f"{field} ({path.name})"
     try:
         size = path.stat().st_size
         require(path.is_file(), field, f"{path} is not a file")
         require(size > 0, where, "the file is empty")
-        most = LARGEST_JSON if is_json else LARGEST_YAML
-        hint = "" if is_json else " (of JSON more)"
         require(size <= most, where, f"the file has {size:,} bytes, at most {most:,} are read{hint}")
-        text = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise BadInput(field, f"there is no file {path}") from None
     except OSError as error:
         raise BadInput(field, f"cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise BadInput(where, "the file is not UTF-8 text") from None
-    return _from_json(text, where) if is_json else _from_yaml(text, where)
 
 
 def _from_json(text: str, where: str) -> Any:

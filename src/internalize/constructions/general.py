@@ -159,6 +159,7 @@ def build_general(
     plan = attention_plan(horizon, task.states, beta)
     directions = Directions(task.states)
     mlp = composition_mlp(task.states, directions)
+    answers = torch.arange(task.states) if task.output is None else task.output.cpu()
     network = build_network(shape, token_maps(task), directions, plan, mlp)
     return GeneralConstruction(
         name=task.name,
@@ -168,7 +169,7 @@ def build_general(
         plan=plan,
         directions=directions,
         network=network.to(DTYPES[precision]),
-        unembedding=Unembedding((task.states,), torch.arange(task.states)),
+        unembedding=Unembedding((task.states,), answers),
         precision=precision,
         task=task,
     )

@@ -14,7 +14,7 @@ from rich.markup import escape
 from internalize.configs.folders import make_folder, require_writable
 from internalize.display.terminal import results_table
 from internalize.errors import require
-from internalize.tasks.names import FAMILIES, parse_task
+from internalize.tasks.names import FAMILIES, data_of, parse_task
 from internalize.tasks.semiautomaton import Semiautomaton
 
 LARGEST_SHOWN = 40
@@ -25,7 +25,7 @@ class TasksArguments:
     """List the tasks there are, or show the transitions of one."""
 
     task: Annotated[str | None, tyro.conf.Positional] = None
-    """A task's name, a .json or .yaml file, or module:attribute."""
+    """A task's name, a .json, .yaml or .fsm file, or module:attribute."""
     draw: bool = False
     """Write the task's state diagram as PNG and SVG."""
     out: Path = Path()
@@ -43,22 +43,11 @@ def tasks_command(arguments: TasksArguments) -> None:
     if arguments.draw:
         require_writable(arguments.out)
     if arguments.json:
-        print(json.dumps(task_as_json(task)))
+        print(json.dumps(data_of(task)))
     elif not arguments.draw:
         _print_task(task)
     if arguments.draw:
         _draw(task, arguments.out)
-
-
-def task_as_json(task: Semiautomaton) -> dict[str, object]:
-    """The same form that `tasks/names.py` reads."""
-    return {
-        "name": task.name,
-        "states": list(task.state_names),
-        "symbols": list(task.symbol_names),
-        "transitions": task.table.tolist(),
-        "initial_state": task.initial_state,
-    }
 
 
 def _print_families() -> None:
@@ -68,8 +57,11 @@ def _print_families() -> None:
         ["C2xC3", "direct product: both run side by side, on pairs of symbols"],
         [
             "file.json, file.yaml",
-            'your own: {"transitions": [[0, 1], [1, 0]]}, one row for each state, one column for each symbol',
+            'your own: {"transitions": [[0, 1], [1, 0]]}, one row for each state, one column for each symbol; '
+            'or by name, {"transitions": {"even": {"0": "even", "1": "odd"}, …}, "accepting": ["even"]}',
         ],
+        ["file.fsm", "your own: a DFA in AT&T's text format, lines such as `from to symbol` and `accepting`"],
+        ["regex:(0|1)*11", "does the whole input match the regular expression? yes or no"],
         [
             "module:attribute",
             "your own: a Semiautomaton, or a function that returns one; also file.py:attribute",
@@ -82,16 +74,22 @@ def _print_families() -> None:
 
 def _print_task(task: Semiautomaton) -> None:
     console = Console(highlight=False)
+    inner = task.inner_states
     console.print(
-        f"[bold]{escape(task.name)}[/bold]: {task.states} states, {task.symbols} symbols, "
+        f"[bold]{escape(task.name)}[/bold]: {inner} states, {task.symbols} symbols, "
         f"starts in {escape(task.state_names[task.initial_state])}"
     )
-    if max(task.states, task.symbols) > LARGEST_SHOWN:
+    if max(inner, task.symbols) > LARGEST_SHOWN:
         console.print("too many to print; --json prints all of them")
         return
     names = [escape(name) for name in task.state_names]  # a user's name may look like markup
-    rows = [[names[q], *(names[t] for t in row)] for q, row in enumerate(task.table.tolist())]
-    console.print(results_table("", ["state \\ symbol", *map(escape, task.symbol_names)], rows))
+    rows = [[names[q], *(names[t] for t in row)] for q, row in enumerate(task.table[:inner].tolist())]
+    columns = ["state \\ symbol", *map(escape, task.symbol_names)]
+    if task.output is not None:
+        columns.append("answers")
+        for row, said in zip(rows, task.output.tolist(), strict=False):
+            row.append(names[said])
+    console.print(results_table("", columns, rows))
 
 
 def _draw(task: Semiautomaton, out: Path) -> None:

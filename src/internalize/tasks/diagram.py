@@ -53,12 +53,15 @@ class Circle:
 
 
 def draw_diagram(task: Semiautomaton) -> Figure:
-    """The state diagram of a semiautomaton; the initial state has a double ring.
+    """The state diagram of a semiautomaton, with the usual marks.
+
+    An arrow from nowhere leads to the initial state. Accepting states, which answer yes, have a double ring;
+    other outputs stand in the state, behind a slash.
 
     There is one circle where its arrows can be told apart, otherwise one circle for each symbol. Symbols that
     share an arrow share its label.
     """
-    states, name = task.states, task.name
+    states, name = task.inner_states, task.name
     require(states <= MOST_STATES, "task", f"a diagram shows at most {MOST_STATES} states, {name} has {states}")
     arrows = merged_arrows(task, range(task.symbols))
     figure = _draw_one(task, arrows) if len(arrows) <= MOST_ARROWS else _draw_panels(task)
@@ -70,7 +73,7 @@ def merged_arrows(task: Semiautomaton, symbols: Sequence[int]) -> list[Arrow]:
     """Arrows of these symbols, parallel ones as one, by source and target."""
     shared: dict[tuple[int, int], list[int]] = defaultdict(list)
     rows = task.table.tolist()
-    for source in range(task.states):
+    for source in range(task.inner_states):
         for symbol in symbols:
             shared[source, rows[source][symbol]].append(symbol)
     return [Arrow(source, target, tuple(found)) for (source, target), found in sorted(shared.items())]
@@ -78,8 +81,9 @@ def merged_arrows(task: Semiautomaton, symbols: Sequence[int]) -> list[Arrow]:
 
 def _draw_one(task: Semiautomaton, arrows: Sequence[Arrow]) -> Figure:
     """All symbols in one circle."""
-    flat = task.states <= 2
-    side = 4.4 if task.states <= 3 else 5.4 if task.states <= 6 else 6.6
+    states = task.inner_states
+    flat = states <= 2
+    side = 4.4 if states <= 3 else 5.4 if states <= 6 else 6.6
     figure, axes = new_figure(width=side, height=2.6 if flat else side + 0.5)
     words = max(len(name) for name in task.symbol_names) > 2
     named = not words or len(arrows) <= MOST_WORDS or task.symbols > len(COLOURS)
@@ -94,10 +98,10 @@ def _draw_one(task: Semiautomaton, arrows: Sequence[Arrow]) -> Figure:
 def _draw_panels(task: Semiautomaton) -> Figure:
     """A circle for each symbol."""
     count, most = task.symbols, MOST_PANELS
-    message = f"a diagram of {task.states} states shows at most {most} symbols, {task.name} has {count}"
+    message = f"a diagram of {task.inner_states} states shows at most {most} symbols, {task.name} has {count}"
     require(count <= most, "task", message)
     columns = 2 if count <= 4 else 3 if count <= 9 else 5
-    side = (5.0 if count <= 4 else 3.8 if count <= 9 else 3.2) * (1.0 if task.states > 8 else 0.75)
+    side = (5.0 if count <= 4 else 3.8 if count <= 9 else 3.2) * (1.0 if task.inner_states > 8 else 0.75)
     rows = -(-count // columns)
     figure, axes = new_figure(rows, columns, width=side * columns, height=side * rows + 0.6, squeeze=False)
     for symbol, panel in enumerate(axes.flat):
@@ -111,13 +115,14 @@ def _draw_panels(task: Semiautomaton) -> Figure:
 
 def _draw_circle(axes: Any, task: Semiautomaton, arrows: Sequence[Arrow], side: float, named: bool) -> None:
     """States and arrows; side: inches that the circle can take."""
-    radius = min(0.17, 0.55 * math.sin(math.pi / max(2, task.states)))
+    states, names = task.inner_states, _state_labels(task)
+    radius = min(0.17, 0.55 * math.sin(math.pi / max(2, states)))
     reach = 1 + 3.9 * radius
     # A name of k letters is about 0.62·k of its font size wide, and shall fill most of its state.
     across = 2 * radius * 72 * side / (2 * reach)
-    longest = max(len(name) for name in task.state_names)
+    longest = max(len(name) for name in names)
     circle = Circle(radius, min(13.0, 0.8 * across / (0.62 * max(longest, 1.6))), named)
-    points = places(task.states)
+    points = places(states)
     pairs = {(arrow.source, arrow.target) for arrow in arrows}
     for arrow in arrows:
         merged = len(arrow.symbols) > 1
@@ -127,10 +132,11 @@ def _draw_circle(axes: Any, task: Semiautomaton, arrows: Sequence[Arrow], side: 
             _draw_loop(axes, points[arrow.source], circle, colour, text)
         else:
             ends = points[arrow.source], points[arrow.target]
-            lift = bow(*ends, task.states, circle.radius, (arrow.target, arrow.source) in pairs)
+            lift = bow(*ends, states, circle.radius, (arrow.target, arrow.source) in pairs)
             _draw_arrow(axes, *ends, lift, circle, colour, text)
     for state, point in enumerate(points):
-        _draw_state(axes, point, circle, task.state_names[state], state == task.initial_state)
+        _draw_state(axes, point, circle, names[state], accepting=_answers_yes(task, state))
+    _draw_start(axes, points[task.initial_state], circle)
     axes.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal")
     axes.axis("off")
 
@@ -164,15 +170,41 @@ def bow(source: Point, target: Point, states: int, radius: float, both_ways: boo
     return max(lift, 0.14 * length - free) if both_ways else max(lift, -free)
 
 
-def _draw_state(axes: Any, point: Point, circle: Circle, name: str, initial: bool) -> None:
+def _draw_state(axes: Any, point: Point, circle: Circle, name: str, accepting: bool) -> None:
     from matplotlib.patches import Circle as Ring
 
     centre = float(point[0]), float(point[1])
     axes.add_patch(Ring(centre, circle.radius, facecolor="white", edgecolor=INK, linewidth=1.2, zorder=3))
-    if initial:
+    if accepting:
         inner = 0.86 * circle.radius
         axes.add_patch(Ring(centre, inner, fill=False, edgecolor=INK, linewidth=0.7, zorder=4))
     axes.text(*point, name, ha="center", va="center", fontsize=circle.font, fontweight="bold", zorder=5)
+
+
+def _draw_start(axes: Any, point: Point, circle: Circle) -> None:
+    """A short arrow from outside, beside the loop that may stand there."""
+    angle = math.atan2(point[1], point[0]) + 0.3 * math.pi
+    outward = np.array([math.cos(angle), math.sin(angle)])
+    axes.annotate(
+        "",
+        xy=point + 1.05 * circle.radius * outward,
+        xytext=point + 2.6 * circle.radius * outward,
+        arrowprops={"arrowstyle": "-|>", "color": INK, "linewidth": 1.4, "shrinkA": 0, "shrinkB": 0},
+        zorder=3,
+    )
+
+
+def _answers_yes(task: Semiautomaton, state: int) -> bool:
+    return task.output is not None and task.state_names[int(task.output[state])] == "yes"
+
+
+def _state_labels(task: Semiautomaton) -> list[str]:
+    """The states' names, with what they answer where a double ring does not say it."""
+    names = list(task.state_names[: task.inner_states])
+    if task.output is None or set(task.output_names) <= {"yes", "no"}:
+        return names
+    said = [task.state_names[output] for output in task.output.tolist()]
+    return [f"{name}/{output}" for name, output in zip(names, said, strict=False)]
 
 
 def _draw_arrow(

@@ -1,29 +1,35 @@
 """The one parser that turns names and users' files into tasks.
 
-A file is JSON or YAML:
+A file is JSON or YAML, with states by name or by number:
 
+    {"transitions": {"locked": {"push": "locked", "coin": "open"}, "open": {"push": "locked", "coin": "open"}}}
     {"name": "turnstile", "states": ["locked", "open"], "symbols": ["push", "coin"],
-     "transitions": [[0, 1], [0, 1]], "initial_state": 0}
+     "transitions": [[0, 1], [0, 1]], "initial_state": 0, "accepting": ["open"]}
 
-Only `transitions` is needed: one row for each state, and in it one column for each symbol.
+Only `transitions` is needed: one row for each state, and in it one column for each symbol. With `accepting` the
+answer is yes or no; with `outputs`, {"locked": "stop", "open": "go"}, it is what they say of the last state.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import reduce
 from pathlib import Path
+from typing import Any
 
 from internalize.configs.data_files import read_data
 from internalize.configs.named import Copies, Source, is_object_name, load_object
 from internalize.configs.trust import own_files
 from internalize.errors import BadInput, closest, require
 from internalize.tasks.groups import alternating, counter, dihedral, flip_flop, quaternion, symmetric
+from internalize.tasks.regular import SUFFIXES as FSM_SUFFIXES
+from internalize.tasks.regular import from_expression, read_fsm
 from internalize.tasks.semiautomaton import Semiautomaton, direct_product, semiautomaton
 
-KEYS = ["name", "states", "symbols", "transitions", "initial_state"]
+KEYS = ["name", "states", "symbols", "transitions", "initial_state", "outputs", "accepting"]
 SUFFIXES = (".json", ".yaml", ".yml")
+EXPRESSION = "regex:"
 
 
 def read_semiautomaton(path: Path, field: str) -> Semiautomaton:
@@ -33,22 +39,45 @@ def read_semiautomaton(path: Path, field: str) -> Semiautomaton:
     require(isinstance(data, dict), where, f"must be an object with the keys {', '.join(KEYS)}")
     for key in data:
         require(key in KEYS, where, f"unknown key {key!r}{closest(str(key), KEYS)}; known: {', '.join(KEYS)}")
-    rows = data.get("transitions")
-    good = isinstance(rows, list) and all(isinstance(row, list) for row in rows)
-    require(
-        good, where, "transitions must be a list of lists: one row for each state, one column for each symbol"
-    )
-    initial, name = data.get("initial_state", 0), data.get("name", path.stem)
-    is_index = isinstance(initial, int) and not isinstance(initial, bool)
-    require(is_index, where, f"initial_state must be a whole number, got {initial!r}")
+    rows, name = data.get("transitions"), data.get("name", path.stem)
+    entries = rows if isinstance(rows, list) else rows.values() if isinstance(rows, dict) else [None]
+    good = all(isinstance(row, list | dict) for row in entries)
+    shape = "one row for each state, one column for each symbol; or an object of objects, by name"
+    require(good, where, f"transitions must be a list of lists: {shape}")
     named = isinstance(name, str) and name != "" and not any(c.isspace() for c in name)
     require(named, where, f"name must be a word without spaces, got {name!r}")
-    for key in ("states", "symbols"):
+    for key in ("states", "symbols", "accepting"):
         require(isinstance(data.get(key, []), list), where, f"{key} must be a list of names")
+    good = isinstance(data.get("outputs", []), list | dict)
+    require(good, where, "outputs must name the output of each state, as a list or as an object")
     try:
-        return semiautomaton(name, rows, data.get("states"), data.get("symbols"), initial)
+        return task_of({**data, "name": name})
     except BadInput as error:
         raise BadInput(where, str(error)) from None
+
+
+def task_of(data: Mapping[str, Any]) -> Semiautomaton:
+    """The task that an object with the keys of a task file describes."""
+    names = data.get("states"), data.get("symbols")
+    initial = data.get("initial_state", 0)
+    return semiautomaton(
+        data["name"], data["transitions"], *names, initial, data.get("outputs"), data.get("accepting")
+    )
+
+
+def data_of(task: Semiautomaton) -> dict[str, Any]:
+    """The other way round: the keys and values of a file that describes the task."""
+    inner = task.inner_states
+    data: dict[str, Any] = {
+        "name": task.name,
+        "states": list(task.state_names[:inner]),
+        "symbols": list(task.symbol_names),
+        "transitions": task.table[:inner].tolist(),
+        "initial_state": task.initial_state,
+    }
+    if task.output is not None:
+        data["outputs"] = [task.state_names[said] for said in task.output[:inner].tolist()]
+    return data
 
 
 FAMILIES: dict[str, tuple[str, Callable[[int], Semiautomaton]]] = {
@@ -75,9 +104,15 @@ def parse_task(text: str, field: str = "task", copies: Copies | None = None) -> 
 def find_task(text: str, field: str, copies: Copies) -> tuple[Semiautomaton, Source | None]:
     """A task, and the user's file behind it where there is one.
 
-    Names: `C7`, `S3`, `A5`, `D4`, `Q8`, `flipflop2`, products such as `C2xC3`, a `.json` or `.yaml` file,
-    `module:attribute` or `file.py:attribute` (a Semiautomaton, or a function that returns one).
+    Names: `C7`, `S3`, `A5`, `D4`, `Q8`, `flipflop2`, products such as `C2xC3`, `regex:(0|1)*11`, a `.json`,
+    `.yaml` or `.fsm` file, `module:attribute` or `file.py:attribute` (a Semiautomaton, or a function that
+    returns one).
     """
+    if text.startswith(EXPRESSION):
+        return from_expression(text.removeprefix(EXPRESSION), field), None
+    if text.lower().endswith(FSM_SUFFIXES):
+        path = copies.get(text, Path(text))
+        return read_fsm(path, field), Source(text, path)
     if text.lower().endswith(SUFFIXES):
         path = copies.get(text, Path(text))
         return read_semiautomaton(path, field), Source(text, path)
@@ -95,8 +130,7 @@ def _users_task(made: object, text: str, field: str) -> Semiautomaton:
         task = made() if callable(made) else made
         if not isinstance(task, Semiautomaton):
             raise BadInput(field, f"{text} is not a Semiautomaton but {task!r}")
-        names = task.state_names, task.symbol_names
-        return semiautomaton(task.name, task.table.tolist(), *names, task.initial_state)
+        return task_of(data_of(task))
     except BadInput as error:
         raise BadInput(field, error.message if error.field == field else f"{text}: {error}") from None
     except Exception as error:  # a user's function may fail in any way
@@ -109,8 +143,8 @@ def _single(text: str, field: str) -> Semiautomaton:
     form = _FORM.fullmatch(text)
     if form is None or (form["n"] is None and form["family"] != "flipflop"):
         names = ", ".join([*(f"{family}<n>" for family in FAMILIES), "Q8"])
-        raise BadInput(field, f"unknown task {text!r}; known: {names}, products like C2xC3, a .json or .yaml "
-                              "file, or module:attribute")  # fmt: skip
+        raise BadInput(field, f"unknown task {text!r}; known: {names}, products like C2xC3, regex:(0|1)*11, "
+                              "a .json, .yaml or .fsm file, or module:attribute")  # fmt: skip
     n = int(form["n"] or 2)
     if form["generators"] is None:
         return FAMILIES[form["family"]][1](n)

@@ -1,15 +1,20 @@
-"""A semiautomaton (Q, Σ, δ): states, symbols and a table of transitions."""
+"""A semiautomaton (Q, Σ, δ): states, symbols and a table of transitions; and, if wanted, an output.
+
+With an output the chain still shows states, but the answer shows the output of the last one. Outputs are
+numbered after the states and have names like them, so that whoever reads traces need not know the difference.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from internalize.errors import BadInput, require
+from internalize.errors import BadInput, closest, require
 
 LARGEST_TABLE = 10_000_000
 """Most entries of a transition table; beyond it the task would not fit beside its model on a laptop."""
@@ -25,10 +30,19 @@ class Semiautomaton:
     state_names: tuple[str, ...]
     symbol_names: tuple[str, ...]
     initial_state: int = 0
+    output: Tensor | None = None
+    """(states,) int64: what a trace shows in place of its last state; None: the state itself."""
+    output_names: tuple[str, ...] = ()
+    """The names of the outputs, which are also the last of `state_names`."""
 
     @property
     def states(self) -> int:
         return self.table.shape[0]
+
+    @property
+    def inner_states(self) -> int:
+        """How many states there are besides the outputs."""
+        return self.states - len(self.output_names)
 
     @property
     def symbols(self) -> int:
@@ -39,54 +53,160 @@ class Semiautomaton:
         return self.table.flatten()
 
     def trace(self, symbols: Tensor, initial_state: int | None = None) -> Tensor:
-        """All states visited: (…, T) symbols to (…, T+1) states q_0 … q_T, any number of rows at once."""
+        """All states visited: (…, T) symbols to (…, T+1) states q_0 … q_T, any number of rows at once.
+
+        Where the task has outputs, the last entry is the output of q_T.
+        """
         start = self.initial_state if initial_state is None else initial_state
         states = symbols.new_empty((*symbols.shape[:-1], symbols.shape[-1] + 1))
         states[..., 0] = start
         for t in range(symbols.shape[-1]):
             states[..., t + 1] = self._flat_table[states[..., t] * self.symbols + symbols[..., t]]
+        if self.output is not None:
+            states[..., -1] = self.output[states[..., -1]]
         return states
 
     def to(self, device: torch.device | str) -> Semiautomaton:
         """The same semiautomaton with its table on the device."""
-        return replace(self, table=self.table.to(device))
+        output = None if self.output is None else self.output.to(device)
+        return replace(self, table=self.table.to(device), output=output)
+
+
+Row = Sequence[Any] | Mapping[Any, Any]
 
 
 def semiautomaton(
     name: str,
-    rows: Sequence[Sequence[object]],
+    rows: Sequence[Row] | Mapping[Any, Row],
     state_names: Sequence[str] | None = None,
     symbol_names: Sequence[str] | None = None,
-    initial_state: int = 0,
+    initial_state: int | str = 0,
+    outputs: Sequence[str] | Mapping[str, str] | None = None,
+    accepting: Sequence[int | str] | None = None,
 ) -> Semiautomaton:
-    """Check a table of transitions, row by state and column by symbol, and make a semiautomaton of it."""
-    require(len(rows) >= 1, "transitions", "needs at least one state")
+    """Check a table of transitions and make a semiautomaton of it.
+
+    rows: one for each state, and in it one target for each symbol; both either in order, or by name,
+    {"even": {"0": "even", "1": "odd"}, …}. A target is a state's number, counted from 0, or its name.
+    outputs: what each state answers, in order or by name. accepting: the states that answer yes, all others no.
+    """
+    listed, state_names, symbol_names = _in_order(rows, state_names, symbol_names)
+    names = _names(state_names, len(listed), "states")
+    number = {state: i for i, state in enumerate(names)}
+    table = [_targets(row, number, q) for q, row in enumerate(listed)]
+    made = Semiautomaton(
+        name=name,
+        table=torch.tensor(table, dtype=torch.int64),
+        state_names=names,
+        symbol_names=_names(symbol_names, len(listed[0]), "symbols"),
+        initial_state=_state(initial_state, number, "initial_state"),
+    )
+    said = _outputs(outputs, accepting, number)
+    return made if said is None else _with_output(made, said)
+
+
+def _in_order(
+    transitions: Sequence[Row] | Mapping[Any, Row],
+    states: Sequence[str] | None,
+    symbols: Sequence[str] | None,
+) -> tuple[list[list[object]], Sequence[str] | None, Sequence[str] | None]:
+    """Rows and columns as lists, and the names that they then have."""
+    by_name = isinstance(transitions, Mapping)
+    if isinstance(transitions, Mapping):
+        named = {str(key): row for key, row in transitions.items()}
+        states = list(named) if states is None else states
+        _require_same_names("transitions", named, states, "state")
+        transitions = [named[state] for state in states]
+    require(len(transitions) >= 1, "transitions", "needs at least one state")
+    rows: list[list[object]] = []
+    for q, row in enumerate(transitions):
+        if isinstance(row, Mapping):
+            targets = {str(key): target for key, target in row.items()}
+            symbols = list(targets) if symbols is None else symbols
+            _require_same_names(f"transitions[{states[q] if states else q}]", targets, symbols, "symbol")
+            rows.append([targets[symbol] for symbol in symbols])
+        else:
+            rows.append(list(row))
+        if by_name:  # in YAML a name such as 0 is read as a number
+            rows[-1] = [str(target) if type(target) is int else target for target in rows[-1]]
     width = len(rows[0])
     require(width >= 1, "transitions", "needs at least one symbol")
-    require(
-        len(rows) * width <= LARGEST_TABLE,
-        "transitions",
-        f"has {len(rows)} × {width} entries, at most {LARGEST_TABLE} are possible",
-    )
+    fits = len(rows) * width <= LARGEST_TABLE
+    most = f"at most {LARGEST_TABLE} are possible"
+    require(fits, "transitions", f"has {len(rows)} × {width} entries, {most}")
     for q, row in enumerate(rows):
         require(len(row) == width, f"transitions[{q}]", f"must have {width} entries, got {len(row)} (a hole)")
-        for s, target in enumerate(row):
-            if type(target) is not int or not 0 <= target < len(rows):
-                raise BadInput(f"transitions[{q}][{s}]", _wrong_target(target, len(rows)))
-    require(
-        0 <= initial_state < len(rows), "initial_state", f"must be in 0…{len(rows) - 1}, got {initial_state}"
-    )
-    return Semiautomaton(
-        name=name,
-        table=torch.tensor([list(row) for row in rows], dtype=torch.int64),
-        state_names=_names(state_names, len(rows), "states"),
-        symbol_names=_names(symbol_names, width, "symbols"),
-        initial_state=initial_state,
+    return rows, states, symbols
+
+
+def _require_same_names(field: str, found: Mapping[str, object], wanted: Sequence[str], what: str) -> None:
+    missing = [name for name in wanted if name not in found]
+    require(not missing, field, f"has nothing for the {what} {missing[0] if missing else ''}")
+    unknown = [name for name in found if name not in wanted]
+    require(not unknown, field, f"there is no {what} {unknown[0] if unknown else ''}")
+
+
+def _targets(row: Sequence[object], number: Mapping[str, int], q: int) -> list[int]:
+    count = len(number)
+    return [
+        target  # nearly always: tables have up to ten million entries
+        if type(target) is int and 0 <= target < count
+        else _state(target, number, f"transitions[{q}][{s}]")
+        for s, target in enumerate(row)
+    ]
+
+
+def _state(given: object, number: Mapping[str, int], field: str) -> int:
+    """The number of a state that is given by its number or by its name."""
+    if isinstance(given, str):
+        require(given in number, field, f"there is no state {given!r}{closest(given, list(number))}")
+        return number[given]
+    if type(given) is not int:
+        raise BadInput(field, f"must be a whole number or the name of a state, got {given!r}")
+    require(0 <= given < len(number), field, f"must be a state in 0…{len(number) - 1}, got {given}")
+    return given
+
+
+def _outputs(
+    outputs: Sequence[str] | Mapping[str, str] | None,
+    accepting: Sequence[int | str] | None,
+    number: Mapping[str, int],
+) -> list[str] | None:
+    """What each state answers, in the order of the states."""
+    if accepting is not None:
+        require(outputs is None, "accepting", "must be left out where outputs are given")
+        chosen = {_state(state, number, "accepting") for state in accepting}
+        return ["yes" if q in chosen else "no" for q in range(len(number))]
+    if outputs is None:
+        return None
+    if isinstance(outputs, Mapping):
+        outputs = {str(key): said for key, said in outputs.items()}
+        _require_same_names("outputs", outputs, list(number), "state")
+        return [outputs[state] for state in number]
+    require(len(outputs) == len(number), "outputs", f"must be {len(number)}, one for each state")
+    return list(outputs)
+
+
+def _with_output(task: Semiautomaton, said: Sequence[str]) -> Semiautomaton:
+    """The states that stand for outputs come last; no symbol leaves them."""
+    names = _names(list(dict.fromkeys(said)), len(set(said)), "outputs")
+    taken = [name for name in names if name in task.state_names]
+    require(not taken, "outputs", f"{taken} are names of states too: each needs a name of its own")
+    first = task.states
+    own = first + torch.arange(len(names))
+    return replace(
+        task,
+        table=torch.cat([task.table, own[:, None].expand(-1, task.symbols)]),
+        state_names=(*task.state_names, *names),
+        output=torch.cat([torch.tensor([first + names.index(output) for output in said]), own]),
+        output_names=names,
     )
 
 
 def direct_product(left: Semiautomaton, right: Semiautomaton) -> Semiautomaton:
     """Both run side by side: states and symbols are pairs, the left one changing slowest."""
+    plain = left.output is None and right.output is None
+    require(plain, "task", f"{left.name}x{right.name}: tasks with outputs have no product")
     size = left.states * right.states * left.symbols * right.symbols
     require(size <= LARGEST_TABLE, "task", f"{left.name}x{right.name} would have {size} transitions")
     table = left.table[:, None, :, None] * right.states + right.table[None, :, None, :]
@@ -101,12 +221,6 @@ def direct_product(left: Semiautomaton, right: Semiautomaton) -> Semiautomaton:
 
 def _pairs(left: Sequence[str], right: Sequence[str]) -> tuple[str, ...]:
     return tuple(f"{a}|{b}" for a in left for b in right)
-
-
-def _wrong_target(target: object, states: int) -> str:
-    if type(target) is not int:
-        return f"must be a whole number, got {target!r}"
-    return f"must be a state in 0…{states - 1}, got {target}"
 
 
 def _names(names: Sequence[str] | None, count: int, field: str) -> tuple[str, ...]:
