@@ -23,7 +23,7 @@ class ShowArguments(TrustOption):
     """Look at a run's answers to drawn inputs: prompt, answer and truth side by side."""
 
     run: RunPath
-    """The run's folder, its name, or the beginning of its hash."""
+    """The run's folder, or the beginning of its hash."""
     examples: int = 10
     """How many."""
     inputs: str = "uniform"
@@ -72,7 +72,7 @@ class AskArguments(TrustOption):
     """Ask a run one question: `internalize ask RUN "1 0 1 1"`."""
 
     run: RunPath
-    """The run's folder, its name, or the beginning of its hash."""
+    """The run's folder, or the beginning of its hash."""
     inputs: Annotated[str, tyro.conf.Positional]
     """The symbols, by their names, with spaces or commas between. Another length than the run's own is read
     where the model can (rotary or no positions)."""

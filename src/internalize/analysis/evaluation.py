@@ -21,7 +21,7 @@ class EvaluateArguments(TrustOption):
     """Measure a run on fresh inputs. Of an unfinished run the last kept stage is measured, and this is said."""
 
     run: RunPath
-    """The run's folder, its name, or the beginning of its hash."""
+    """The run's folder, or the beginning of its hash."""
     inputs: str | None = None
     """uniform, binomial:p, weights:… (one number for each symbol, commas between); the run's ID and OOD if not
     given."""

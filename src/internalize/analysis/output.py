@@ -36,7 +36,7 @@ class InspectionArguments(TrustOption):
     """A run, and where the findings go."""
 
     run: RunPath
-    """The run's folder, its name, or the beginning of its hash."""
+    """The run's folder, or the beginning of its hash."""
     seed: int = 0
     """Which inputs are drawn."""
     out: Path | None = None
