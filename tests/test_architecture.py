@@ -31,6 +31,7 @@ ROOMS = [
     "sweeps",
     "analysis",
     "figures",
+    "explorer",
     "demo",
     "benchmarks",
     "cli",

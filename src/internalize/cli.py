@@ -89,6 +89,8 @@ COMMANDS: dict[str, Command] = {
                       "one figure of the paper: run what is missing, draw it, judge its claims"),
     "report": Command("internalize.figures.commands", "ReportArguments", "report_command",
                       "all figures, captions and verdicts in one page"),
+    "explore": Command("internalize.explorer.command", "ExploreArguments", "explore_command",
+                       "one page in which trained models answer, stage by stage"),
     "bench": Command("internalize.benchmarks.commands", "BenchArguments", "bench_command",
                      "this engine against Hugging Face's GPT-2 and AdamW, in one run"),
     "tasks": Command("internalize.tasks.commands", "TasksArguments", "tasks_command",

@@ -64,8 +64,8 @@ def fit_probes(
     labels = states[:, 1:].cpu()
     order = _shuffle_within(fitted, len(labels), generator)
     both = torch.cat([labels, labels[order]], dim=1)
-    probes = _solve(record, tokens[:fitted], both[:fitted], classes)
-    hits = _test(record, tokens[fitted:], both[fitted:], classes, probes)
+    probes = solve_probes(record, tokens[:fitted], both[:fitted], classes)
+    hits = count_hits(record, tokens[fitted:], both[fitted:], classes, probes)
     T = labels.shape[1]
     held = labels[fitted:]
     chance = torch.stack([held[:, t].bincount(minlength=classes).max() / len(held) for t in range(T)])
@@ -78,7 +78,7 @@ def _shuffle_within(fitted: int, count: int, generator: torch.Generator) -> Tens
     return torch.cat([first, fitted + torch.randperm(count - fitted, generator=generator)])
 
 
-def _solve(record: Record, tokens: Tensor, labels: Tensor, classes: int) -> list[Tensor]:
+def solve_probes(record: Record, tokens: Tensor, labels: Tensor, classes: int) -> list[Tensor]:
     """A list over layers of (positions, width+1, targets · classes) weights, the last row the bias."""
     grams: list[Tensor] = []
     products: list[Tensor] = []
@@ -100,7 +100,7 @@ def _solve(record: Record, tokens: Tensor, labels: Tensor, classes: int) -> list
     return found
 
 
-def _test(record: Record, tokens: Tensor, labels: Tensor, classes: int, probes: list[Tensor]) -> Tensor:
+def count_hits(record: Record, tokens: Tensor, labels: Tensor, classes: int, probes: list[Tensor]) -> Tensor:
     """(layers+1, positions, targets) int64: right answers."""
     hits = torch.zeros(len(probes), probes[0].shape[0], labels.shape[1], dtype=torch.int64)
     for features, part in _pieces(record, tokens, labels):
