@@ -8,6 +8,7 @@ import json
 import os
 import select
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,15 @@ from internalize.explorer.command import QUIET_BROWSER
 
 Json = dict[str, Any]
 
+HAND_OVER = """
+import fcntl, os, sys
+both = [fcntl.fcntl(int(number), fcntl.F_DUPFD, 10) for number in sys.argv[1:3]]
+os.dup2(both[0], 3)
+os.dup2(both[1], 4)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
+"""The protocol's pipe: the browser reads descriptor 3 and writes descriptor 4, whatever numbers ours have."""
+
 
 class Browser:
     """One page in a headless browser. All that it logs, asks the network for or dies of is kept."""
@@ -23,11 +33,9 @@ class Browser:
     def __init__(self, program: str, profile: Path) -> None:
         to_browser, self._write = os.pipe()
         self._read, from_browser = os.pipe()
-        # the protocol's pipe: the browser reads descriptor 3 and writes descriptor 4
-        script = f'exec "$@" 3<&{to_browser} 4>&{from_browser}'
         flags = [*QUIET_BROWSER, "--remote-debugging-pipe", f"--user-data-dir={profile}", "about:blank"]
         self._process = subprocess.Popen(
-            ["sh", "-c", script, "sh", program, *flags],
+            [sys.executable, "-c", HAND_OVER, str(to_browser), str(from_browser), program, *flags],
             pass_fds=(to_browser, from_browser),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -106,8 +114,8 @@ class Browser:
     def click(self, selector: str) -> None:
         """A real click in the middle of an element."""
         place = self.run(
-            f"(() => {{ const e = document.querySelector({json.dumps(selector)}); e.scrollIntoView({{block: 'center'}});"
-            " const b = e.getBoundingClientRect(); return [b.x + b.width / 2, b.y + b.height / 2]; })()"
+            f"(() => {{ const e = document.querySelector({json.dumps(selector)});"
+            " e.scrollIntoView({block: 'center'}); const b = e.getBoundingClientRect(); return [b.x + b.width / 2, b.y + b.height / 2]; })()"
         )
         self.click_at(*place)
 

@@ -151,9 +151,7 @@ def thin_out(stages: list[int], count: int) -> list[int]:
 # One model ------------------------------------------------------------------------------------------------
 
 
-def add_model(
-    bundle: Bundle, number: int, subject: Subject, allowance: Allowance, progress: Progress
-) -> Json:
+def add_model(bundle: Bundle, number: int, subject: Subject, allowance: Allowance, progress: Progress) -> Json:
     """Describe a run's model, and put its weights or its recorded answers into the bundle."""
     stages = allowance.kept(subject)
     model = describe_model(subject, stages)

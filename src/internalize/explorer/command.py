@@ -69,7 +69,8 @@ def explore_command(arguments: ExploreArguments) -> None:
 def describe(size: int, models: list[dict[str, object]]) -> str:
     live = sum(model["kind"] != "recorded" for model in models)
     recorded = len(models) - live
-    text = f"{size / 1e6:.1f} MB; {live} model{'' if live == 1 else 's'} answer{'s' if live == 1 else ''} in the page"
+    models_answer = "1 model answers" if live == 1 else f"{live} models answer"
+    text = f"{size / 1e6:.1f} MB; {models_answer} in the page"
     return text + (f", {recorded} too large for it, with recorded answers" if recorded else "")
 
 

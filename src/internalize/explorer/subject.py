@@ -1,4 +1,4 @@
-"""A chain run as the page needs it. All that the explorer asks of runs and of analysis goes through this file."""
+"""A chain run as the page needs it: all that the explorer asks of runs and of analysis goes through here."""
 
 from __future__ import annotations
 
