@@ -45,6 +45,8 @@ COMMANDS: dict[str, Command] = {
                             "runs or groups of runs side by side, paired by seed"),
     "runs export": Command("internalize.runs.commands", "RunsExportArguments", "runs_export_command",
                            "all runs as one table, CSV or Parquet"),
+    "runs page": Command("internalize.explorer.index", "RunsPageArguments", "runs_page_command",
+                         "all runs as one page: filter, sort, curves, explorers"),
     "runs prune": Command("internalize.runs.pruning", "PruneArguments", "prune_command",
                           "delete failed runs, or what finished ones no longer need"),
     "doctor": Command("internalize.runs.doctor", "DoctorArguments", "doctor_command",

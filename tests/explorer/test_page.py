@@ -1,4 +1,4 @@
-"""The page in a real browser: it answers, it reacts, it asks nobody for anything, and it executes nothing foreign."""
+"""The page in a real browser: it answers, it reacts, it asks for nothing and executes nothing foreign."""
 
 from __future__ import annotations
 
@@ -194,9 +194,8 @@ def test_another_model_is_looked_into_and_a_mixture_is_asked_by_budget(browser: 
 
 def test_inputs_are_found(browser: Browser) -> None:
     """The untrained E2E model is wrong on half of the inputs; so one where it differs is found at once."""
-    browser.run(
-        "[...document.querySelectorAll('#find button')].find((e) => e.textContent.includes('End to end')).click()"
-    )
+    buttons = "[...document.querySelectorAll('#find button')]"
+    browser.run(f"{buttons}.find((e) => e.textContent.includes('End to end')).click()")
     browser.wait("document.getElementById('found').textContent.startsWith('Input')")
     rows = browser.run("[...document.querySelectorAll('.row.model')].map((e) => e.textContent)")
     assert any("✗" in row for row in rows)

@@ -16,6 +16,7 @@ from internalize.display.terminal import duration, errors_console, percent, resu
 from internalize.errors import require
 from internalize.kinds.chain import ChainConfig
 from internalize.kinds.chain.estimate import estimate
+from internalize.kinds.chain.live import live_page
 from internalize.runs.folder import Run
 from internalize.runtime.capacity import require_capacity
 from internalize.runtime.execution import Execution, resolve_device
@@ -75,9 +76,10 @@ def resume_command(arguments: ResumeArguments) -> None:
 
 def observers_for(config: ExperimentConfig, execution: Execution) -> list[Observer]:
     """Who watches a run that these fields ask for."""
-    if execution.quiet:
-        return []
-    return [run_view(config.label(), config.headline, config.samples_per_step)]
+    watching: list[Observer] = [live_page(config)] if execution.page else []
+    if not execution.quiet:
+        watching.append(run_view(config.label(), config.headline, config.samples_per_step))
+    return watching
 
 
 def _announce(config: ChainConfig, execution: Execution) -> None:

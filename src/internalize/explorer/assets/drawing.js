@@ -105,7 +105,7 @@ const Drawing = (() => {
 
   /** Accuracy over iterations; lines: [{name, values, dash, tone}]; stages: the stage of every point. */
   function curve(place, { iterations, stages, lines, chance, current, go }) {
-    const W = 460, H = 210, left = 38, right = 8, top = 12, bottom = 26;
+    const W = 460, H = 210, left = 44, right = 8, top = 12, bottom = 26;
     const last = iterations[iterations.length - 1] || 1;
     const x = (n) => left + (n / last) * (W - left - right), y = (v) => top + (1 - v) * (H - top - bottom);
     const parts = [], spans = new Map();
