@@ -4,6 +4,7 @@
 const fs = require("fs");
 const path = require("path");
 const Models = require(path.join(process.argv[2], "model.js"));
+require(path.join(process.argv[2], "construction.js"));
 
 const html = fs.readFileSync(process.argv[3], "utf8");
 const block = (id) => html.match(new RegExp(`id="${id}">([^<]*)</script>`))[1];

@@ -380,9 +380,11 @@ def test_stages_are_left_out_where_all_are_too_many(internalized: Run, tmp_path:
     assert thin_out([1, 2, 3], 9) == [1, 2, 3]
     assert thin_out([1, 2, 3], 1) == [3]
     subject = open_subject(internalized.path)
-    two = 2 * 2 * subject.parameters * 4 / 3 / 1e6
-    kept = bundles.Allowance([subject], 1.01 * two).kept(subject)
-    assert kept == [1, 4]
+    three = 3 * bundles.weights_size(subject) / 1e6  # two stages and the untrained model
+    allowance = bundles.Allowance([subject], 1.01 * three)
+    assert allowance.kept(subject) == [1, 4]
+    assert not allowance.has_room(bytes(10_000)), "probes come after weights"
+    assert bundles.Allowance([subject], 5).has_room(bytes(10_000))
 
 
 def test_bad_input_is_one_line(internalized: Run, made: Made, tmp_path: Path) -> None:
@@ -395,3 +397,20 @@ def test_bad_input_is_one_line(internalized: Run, made: Made, tmp_path: Path) ->
     with pytest.raises(BadInput, match="one page shows one task"):
         write_explorer([internalized.path, other.path], tmp_path / "page.html")
     assert not (tmp_path / "page.html").exists()
+
+
+def test_the_page_of_the_documentation_answers(fresh_browser: Browser) -> None:
+    """The demo's seed 0, on all 1,024 inputs: out loud and internalized right, untaught at chance."""
+    page = Path(__file__).parents[2] / "docs" / "explorer.html"
+    assert page.stat().st_size < 3_000_000
+    fresh_browser.open(page.as_uri())
+    right = (
+        "(model, stage) => { let n = 0; for (let x = 0; x < 1024; x++) n += internalize.answer("
+        "x.toString(2).padStart(10, '0'), stage, null, model).right; return n / 1024; }"
+    )
+    internalized, first, out_loud, untaught, by_hand = fresh_browser.run(
+        f"(() => {{ const f = {right}; return [f(0, 10), f(0, 1), f(1, 1), f(2, 1), f(3, 1)]; }})()"
+    )
+    assert min(internalized, first, out_loud) > 0.95
+    assert 0.4 < untaught < 0.6
+    assert by_hand == 1

@@ -115,12 +115,18 @@ def describe_inputs(subject: Subject) -> Json:
     }
 
 
-@dataclass(frozen=True)
 class Allowance:
-    """How much of every model fits: the same share of stages for all of them."""
+    """How much of every model fits: the same share of stages for all of them, then probes with what is left."""
 
-    subjects: Sequence[Subject]
-    megabytes: float
+    def __init__(self, subjects: Sequence[Subject], megabytes: float) -> None:
+        self.live = [subject for subject in subjects if self.is_live(subject)]
+        # every model has at least its last stage, and its beginning as the probes' control
+        last = sum(2 * weights_size(s) for s in self.live)
+        more = sum(weights_size(s) * (len(s.stages) - 1) for s in self.live)
+        room = megabytes * 1e6
+        self.share = 1.0 if more == 0 else min(1.0, max(0.0, (room - last) / more))
+        self.left = max(0.0, room - last - self.share * more)
+        self.waiting = sum(len(self.kept(s)) for s in self.live)
 
     def is_live(self, subject: Subject) -> bool:
         return subject.is_gpt2 and subject.parameters <= LARGEST_LIVE
@@ -130,12 +136,21 @@ class Allowance:
         stages = subject.stages
         if not self.is_live(subject):
             return thin_out(stages, 40)
-        live = [s for s in self.subjects if self.is_live(s)]
-        # two bytes for a weight, as four letters for three bytes; every model has at least its last stage
-        last = sum(2 * s.parameters * 4 / 3 for s in live)
-        more = sum(2 * s.parameters * 4 / 3 * (len(s.stages) - 1) for s in live)
-        share = 1.0 if more == 0 else min(1.0, max(0.0, (self.megabytes * 1e6 - last) / more))
-        return thin_out(stages, 1 + int(share * (len(stages) - 1) + 1e-9))
+        return thin_out(stages, 1 + int(self.share * (len(stages) - 1) + 1e-9))
+
+    def has_room(self, content: bytes) -> bool:
+        """Whether the next stage's probes fit into its even part of what is left; then they take it."""
+        part, size = self.left / max(1, self.waiting), len(content) * 4 / 3
+        self.waiting -= 1
+        if size > part:
+            return False
+        self.left -= size
+        return True
+
+
+def weights_size(subject: Subject) -> float:
+    """Of one stage: two bytes for a weight, and four letters for three bytes."""
+    return 2 * subject.parameters * 4 / 3
 
 
 def thin_out(stages: list[int], count: int) -> list[int]:
@@ -156,7 +171,7 @@ def add_model(bundle: Bundle, number: int, subject: Subject, allowance: Allowanc
     stages = allowance.kept(subject)
     model = describe_model(subject, stages)
     if allowance.is_live(subject):
-        add_weights(bundle, number, subject, model, progress)
+        add_weights(bundle, number, subject, model, allowance, progress)
     else:
         model |= {"kind": "recorded", "recorded": record_answers(subject, stages)}
     work = MATRIX_SAMPLES * subject.parameters * 2.0 * subject.config.horizon**2 * len(subject.stages)
@@ -235,8 +250,10 @@ def describe_matrix(subject: Subject) -> Json:
     }
 
 
-def add_weights(bundle: Bundle, number: int, subject: Subject, model: Json, progress: Progress) -> None:
-    """Weights of every stage, as 16-bit numbers where that changes no answer; and the probes of each."""
+def add_weights(
+    bundle: Bundle, number: int, subject: Subject, model: Json, allowance: Allowance, progress: Progress
+) -> None:
+    """Weights of every stage, as 16-bit numbers where that changes no answer; and the probes that fit."""
     stages = [stage["stage"] for stage in model["stages"]]
     weights = {stage: subject.weights(stage) for stage in stages}
     model["precision"], model["agreement"] = choose_precision(subject, weights)
@@ -250,8 +267,9 @@ def add_weights(bundle: Bundle, number: int, subject: Subject, model: Json, prog
         bundle.add(f"weights-{number}-{i}", pack_weights(rounded, model["precision"]))
         if subject.task.states > 1:
             found, content = pack_probes(subject, rounded, start, tuple(model["stages"][i]["shown"]))
-            model["stages"][i]["probes"] = found
-            bundle.add(f"probes-{number}-{i}", content)
+            if allowance.has_room(content):
+                model["stages"][i]["probes"] = found
+                bundle.add(f"probes-{number}-{i}", content)
     model["probeSamples"] = PROBE_SAMPLES
 
 

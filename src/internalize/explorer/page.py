@@ -15,7 +15,7 @@ from internalize.errors import BadInput, require
 from internalize.explorer.bundle import Bundle, Progress, make_bundle
 from internalize.explorer.subject import open_subject
 
-SCRIPTS = ("model.js", "drawing.js", "panels.js", "view.js")
+SCRIPTS = ("model.js", "construction.js", "drawing.js", "board.js", "panels.js", "view.js")
 
 
 def asset(name: str) -> str:

@@ -260,7 +260,7 @@ const Drawing = (() => {
       const head = Math.floor((event.clientY - box.top) / (size + gap)) * across + Math.floor((event.clientX - box.left) / (size + gap));
       if (head >= 0 && head < heads.length) choose(head);
     });
-    place.append(h("p", { class: "map-title" }, title), canvas);
+    place.append(h("div", { class: "map-box" }, h("p", { class: "map-title" }, title), canvas));
   }
 
   return { h, s, grid, curve, diagram, arcs, maps, percent, digits };

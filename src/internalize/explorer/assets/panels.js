@@ -35,12 +35,22 @@ const Panels = (() => {
       return found ? `${percent(found.accuracy)} [${percent(found.interval[0])}, ${percent(found.interval[1])}]` : "not measured";
     };
     const chain = about.lengthHint && stage.measured.chain_id ? ` Asked for the whole chain: ${measured("chain_id")} and ${measured("chain_ood")}.` : "";
-    say("curve-text", `Share of right answers on inputs as in training (ID) and on unlike ones (OOD). At the end of stage ${stage.stage}: ID ${measured("id")}, OOD ${measured("ood")}, with 95 % intervals.${chain} Each dotted line ends a stage. Click to go there.`);
+    say("curve-text", `Share of right answers on inputs as in training (ID) and on unlike ones (OOD). At the end of stage ${stage.stage}: ID ${measured("id")}, OOD ${measured("ood")}, with 95 % intervals.${chain}${coverage(about)} Each dotted line ends a stage. Click to go there.`);
     const lines = [{ name: "ID: inputs as in training", values: about.curve.id, tone: "id" }, { name: "OOD: inputs unlike training", values: about.curve.ood, tone: "ood" }];
     Drawing.curve(element("curve"), {
       iterations: about.curve.iteration, stages: about.curve.stage, lines, current: stage.stage,
       chance: Math.max(...app.data.inputs.id.shares), go: (number) => app.goTo(number),
     });
+  }
+
+  /** How often training saw each possible input: without it, nobody knows what a share of right answers means. */
+  function coverage({ summary }) {
+    const { possible_inputs: possible, views_per_input: views } = summary;
+    if (!possible || !views) return "";
+    const count = possible < 1e7 ? possible.toLocaleString("en") : possible.toExponential(0).replace(/e\+(\d+)/, (_, power) => ` · 10^${power}`);
+    return views >= 1
+      ? ` There are ${count} possible inputs; training saw each of them ${Math.round(views).toLocaleString("en")} times on average.`
+      : ` There are ${count} possible inputs; training saw ${percent(views, 2)} of them.`;
   }
 
   // The matrix ------------------------------------------------------------------------------------------------
@@ -203,13 +213,19 @@ const Panels = (() => {
   function probes(app, seen, names) {
     const { model, task, stageIndex: i } = app, stage = model.stages[i], panel = element("probes-panel"), T = task.horizon;
     const usual = app.budget === null || model.about.lengthHint;
-    panel.hidden = !stage.probes || !usual;
+    panel.hidden = !usual || task.states.length < 2;
     if (panel.hidden) return;
+    say("probes-title", "Which states can be read inside, though they are not said?");
+    if (!stage.probes) {
+      say("probes-text", "The probes of this stage were left out to keep the page small: internalize explore --megabytes gives it more room.");
+      element("probe-layers").replaceChildren();
+      element("probes").replaceChildren();
+      return;
+    }
     const depth = model.about.shape.depth, prompt = T + 1 + (model.about.lengthHint ? 1 : 0), places = prompt + stage.shown.length;
     const targets = app.probeTargets(depth, prompt, stage.shown.length), both = app.probes(app.current, i, targets);
     const control = app.streamOf(model, -1, seen.tokens); // it reads the same tokens as the trained one
     if (chosen.probeLayer === null || chosen.probeLayer > depth) chosen.probeLayer = depth;
-    say("probes-title", "Which states can be read inside, though they are not said?");
     layerButtons(depth + 1, () => probes(app, seen, names));
     const tests = Math.round(model.about.probeSamples / 3);
     say("probes-text", `A linear probe is the simplest reader: one weighted sum of what a position holds, fitted to tell one of the states. Each cell shows what it reads for your input: blue where it is right, struck through where it is wrong, and the paler, the closer this probe is to guessing (on ${tests} other inputs). The same probes on the untrained network are the control: what they read there, nobody learned.`);
@@ -251,7 +267,7 @@ const Panels = (() => {
     const rows = [];
     for (let layer = 0; layer < layers; layer++) about.registers.forEach((name, r) => rows.push([layer, r, `${layer === 0 ? "at first" : `layer ${layer}`}${count > 1 ? `, ${name}` : ""}`]));
     grid(area, {
-      columns: names.slice(from), rows: rows.map((row) => row[2]), label: "What every position holds after every layer",
+      columns: names.slice(from), rows: rows.map((row) => row[2]), label: "What every position holds after every layer", widest: element("probes").clientWidth,
       cell: (i, p) => ({ text: String(Math.round(seen.stream[p + from][rows[i][0]][rows[i][1]])), tone: "accent", shade: p === names.length - from - 1 ? 0.9 : 0.25 }),
     });
   }
