@@ -222,7 +222,11 @@ def describe_stage(subject: Subject, stage: int) -> Json:
         "budget": len(subject.shown(stage)) + 1 if never_ends else None,
         "iteration": last.get("iteration"),
         "measured": {
-            name: {"accuracy": last[f"{name}_accuracy"], "interval": last[f"{name}_interval"]}
+            name: {
+                "accuracy": last[f"{name}_accuracy"],
+                "target": last.get(f"{name}_target_accuracy"),
+                "interval": last[f"{name}_interval"],
+            }
             for name in ("id", "ood", "chain_id", "chain_ood")
             if f"{name}_accuracy" in last
         },

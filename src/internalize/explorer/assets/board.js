@@ -101,13 +101,14 @@ function makeBoard(app) {
     const stage = stages.length > 1 ? `stage ${stages[chosen.stages[m]].stage} · ` : "";
     let verdict = "not recorded";
     if (answer) verdict = answer.state < 0 ? "no answer" : `says ${task.states[answer.state]}`;
-    const mark = answer ? h("span", { class: answer.right ? "good" : "bad" }, answer.right ? " ✓ right" : " ✗ wrong") : null;
+    const target = model.target(chosen.stages[m], chosen.budgets[m]), own = target === T ? "" : ` for q${digits(target)}`;
+    const mark = answer ? h("span", { class: answer.onTarget ? "good" : "bad" }, `${answer.onTarget ? " ✓ right" : " ✗ wrong"}${own}`) : null;
     return [button, h("small", {}, `${stage}${verdict}`, mark)];
   }
 
   function spokenAnswer(model, m, answer) {
     const said = answer.tokens.map((token, k) => `${model.nameOf(token)} (${percent(answer.probabilities[k], 0)})`).join(", ");
-    return `${model.about.label} writes ${said}. The answer is ${answer.right ? "right" : "wrong"}.`;
+    return `${model.about.label} writes ${said}. The answer is ${answer.onTarget ? "right" : "wrong"}.`;
   }
 
   function costBars(answer, costs) {
@@ -140,7 +141,8 @@ function makeBoard(app) {
     }
     if (about.lengthHint) parts.push(budgetSlider());
     const id = app.stage.measured.id, ood = app.stage.measured.ood;
-    const measured = id ? h("p", { class: "measured", title: "measured at the end of this stage" }, `${about.lengthHint ? "asked for the answer alone: " : ""}right on ${percent(id.accuracy)} of inputs as in training, ${percent(ood.accuracy)} of unlike ones`) : null;
+    const target = model.target(i, null), key = target === T ? "accuracy" : "target";
+    const measured = id ? h("p", { class: "measured", title: "measured at the end of this stage" }, `${about.lengthHint ? "asked for the answer alone: " : target === T ? "" : `its last state, q${digits(target)}, is `}right on ${percent(id[key])} of inputs as in training, ${percent(ood[key])} of unlike ones`) : null;
     const words = h("div", { class: "stage-words" }, h("p", {}, stageWords()), measured);
     return h("div", { class: "stage-row" }, h("div", { class: "stage-controls" }, parts), words);
   }
@@ -172,9 +174,9 @@ function makeBoard(app) {
     let changed = 0, wrong = 0;
     for (const { place, symbol, answer } of model.counterfactuals(chosen.symbols, app.stageIndex, app.budget)) {
       if (answer.state !== before) changed++;
-      if (!answer.right) wrong++;
-      const title = `If symbol ${place + 1} were ${task.symbols[symbol]}, it would say ${answer.state < 0 ? "nothing" : task.states[answer.state]}: ${answer.right ? "right" : "wrong"}${answer.state === before ? ", as now" : ""}`;
-      slots[place].push([symbol, h("button", { type: "button", tabindex: -1, class: `flip ${answer.right ? "right" : "wrong"}${answer.state === before ? " same" : ""}`, title, "aria-label": title, onclick: () => { const next = chosen.symbols.slice(); next[place] = symbol; setSymbols(next); } }, h("i", {}, short(task.symbols[symbol])), short(answer.state < 0 ? "–" : task.states[answer.state]))]);
+      if (!answer.onTarget) wrong++;
+      const title = `If symbol ${place + 1} were ${task.symbols[symbol]}, it would say ${answer.state < 0 ? "nothing" : task.states[answer.state]}: ${answer.onTarget ? "right" : "wrong"}${answer.state === before ? ", as now" : ""}`;
+      slots[place].push([symbol, h("button", { type: "button", tabindex: -1, class: `flip ${answer.onTarget ? "right" : "wrong"}${answer.state === before ? " same" : ""}`, title, "aria-label": title, onclick: () => { const next = chosen.symbols.slice(); next[place] = symbol; setSymbols(next); } }, h("i", {}, short(task.symbols[symbol])), short(answer.state < 0 ? "–" : task.states[answer.state]))]);
     }
     const all = (task.symbols.length - 1) * T;
     const cells = slots.map((found, place) => cell(place + 1, { class: "slot flips", "data-t": place + 1 }, found.sort((a, b) => a[0] - b[0]).map((pair) => pair[1])));

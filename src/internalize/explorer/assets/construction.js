@@ -21,6 +21,8 @@
 
     budget() { return null; }
 
+    target() { return this.task.horizon; }
+
     /** What every position holds after each layer, and the attention of each layer and head. */
     inspect(symbols) {
       const { positions, depth, heads } = this.about.shape, E = this.about.shape.embedding;
@@ -81,10 +83,10 @@
 
     answer(symbols) {
       const { stream } = this.inspect(symbols), last = stream[stream.length - 1];
-      const state = this.decode(last[last.length - 1]), tokens = [this.task.symbols.length + state];
+      const state = this.decode(last[last.length - 1]), right = state === lastState(this.task, symbols), tokens = [this.task.symbols.length + state];
       return {
         tokens, probabilities: [1], logits: [], forced: false, state, ended: true,
-        passes: 1, operations: this.about.operations, right: state === lastState(this.task, symbols),
+        passes: 1, operations: this.about.operations, right, onTarget: right,
       };
     }
 

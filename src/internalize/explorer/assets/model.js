@@ -251,15 +251,18 @@ const Models = (() => {
       return own || Array.from({ length: budget - 1 }, (_, k) => T - budget + 2 + k);
     }
 
+    /** The t of the last state that the answer should show: T, except at some stages that leave q_T out. */
+    target(i, budget) { return this.format(Math.max(i, 0), this.budget(i, budget)).at(-1); }
+
     answer(symbols, i, budget = null) {
       const chosen = this.budget(i, budget), network = this.network(i), cache = network.newCache();
       let stream = null;
       for (const token of this.prompt(symbols, chosen)) stream = network.read(token, cache);
-      return this.write(network, cache, stream, symbols, chosen);
+      return this.write(network, cache, stream, symbols, chosen, this.target(i, budget));
     }
 
     /** Greedy decoding from a prompt that was read. */
-    write(network, cache, stream, symbols, budget, record = null) {
+    write(network, cache, stream, symbols, budget, target) {
       const forced = budget && !this.about.lengthHint ? budget - 1 : null;
       const limit = forced === null ? this.limit : forced + 1;
       const tokens = [], probabilities = [], logits = [];
@@ -271,19 +274,21 @@ const Models = (() => {
         tokens.push(token);
         probabilities.push(forced === count ? 1 : softmax(allowed)[token]);
         if (token === this.eos || count + 1 === limit) break;
-        stream = network.read(token, cache, record);
+        stream = network.read(token, cache);
       }
-      return this.read(tokens, probabilities, logits, symbols, forced !== null);
+      return this.read(tokens, probabilities, logits, symbols, forced !== null, target);
     }
 
-    read(tokens, probabilities, logits, symbols, forced) {
-      const ended = tokens[tokens.length - 1] === this.eos, before = tokens[tokens.length - 2] - this.firstState;
+    /** right: the last state is q_T, as the paper counts; onTarget: it is the state that this stage asks for. */
+    read(tokens, probabilities, logits, symbols, forced, target) {
+      const states = trace(this.task, symbols), ended = tokens[tokens.length - 1] === this.eos, before = tokens[tokens.length - 2] - this.firstState;
       const state = ended && before >= 0 && before < this.task.states.length ? before : -1;
       return {
         tokens, probabilities, logits, forced, state, ended,
         passes: tokens.length,
         operations: this.operations(tokens.length),
-        right: state === lastState(this.task, symbols),
+        right: state === states[symbols.length],
+        onTarget: state === states[target],
       };
     }
 
@@ -311,7 +316,7 @@ const Models = (() => {
           for (const token of prompt.slice(place + 1)) stream = network.read(token, cache);
           const changed = symbols.slice();
           changed[place] = symbol;
-          found.push({ place, symbol, answer: this.write(network, cache, stream, changed, chosen) });
+          found.push({ place, symbol, answer: this.write(network, cache, stream, changed, chosen, this.target(i, budget)) });
         }
       return found;
     }
@@ -350,7 +355,7 @@ const Models = (() => {
       const n = this.known.get(symbols.join(" "));
       if (n === undefined || (budget && budget !== this.budget(i, null))) return null;
       const { tokens, probabilities } = this.about.recorded.answers[i][n];
-      return this.read(tokens, probabilities, [], symbols, this.stages[i].budget !== null);
+      return this.read(tokens, probabilities, [], symbols, this.stages[i].budget !== null, this.target(i, budget));
     }
   }
 

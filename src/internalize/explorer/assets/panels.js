@@ -35,7 +35,8 @@ const Panels = (() => {
       return found ? `${percent(found.accuracy)} [${percent(found.interval[0])}, ${percent(found.interval[1])}]` : "not measured";
     };
     const chain = about.lengthHint && stage.measured.chain_id ? ` Asked for the whole chain: ${measured("chain_id")} and ${measured("chain_ood")}.` : "";
-    say("curve-text", `Share of right answers on inputs as in training (ID) and on unlike ones (OOD). At the end of stage ${stage.stage}: ID ${measured("id")}, OOD ${measured("ood")}, with 95 % intervals.${chain}${coverage(about)} Each dotted line ends a stage. Click to go there.`);
+    const target = app.model.target(app.stageIndex, null), missed = target === app.task.horizon ? "" : ` This stage ends at q${digits(target)} and does not say q${digits(app.task.horizon)}: the curve, which asks for q${digits(app.task.horizon)}, falls for that reason.`;
+    say("curve-text", `Share of right answers on inputs as in training (ID) and on unlike ones (OOD). At the end of stage ${stage.stage}: ID ${measured("id")}, OOD ${measured("ood")}, with 95 % intervals.${chain}${missed}${coverage(about)} Each dotted line ends a stage. Click to go there.`);
     const lines = [{ name: "ID: inputs as in training", values: about.curve.id, tone: "id" }, { name: "OOD: inputs unlike training", values: about.curve.ood, tone: "ood" }];
     Drawing.curve(element("curve"), {
       iterations: about.curve.iteration, stages: about.curve.stage, lines, current: stage.stage,
@@ -88,7 +89,7 @@ const Panels = (() => {
     const button = (text, title, fits) => h("button", { type: "button", title, onclick: () => seek(app, text, fits) }, text);
     kinds.push(button("where it is wrong", "The answer of the model and stage that you see above is wrong.", (symbols) => {
       const answer = app.model.answer(symbols, app.stageIndex, app.budget);
-      return answer !== null && !answer.right;
+      return answer !== null && !answer.onTarget;
     }));
     if (others.length > 1) {
       const choice = h("select", { "aria-label": "The other stage", id: "other-stage" }, others.map(({ stage, i }) =>
