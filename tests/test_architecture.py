@@ -32,6 +32,7 @@ ROOMS = [
     "sweeps",
     "analysis",
     "figures",
+    "explorer",
     "demo",
     "benchmarks",
     "cli",

@@ -65,8 +65,8 @@ def fit_probes(
     labels = labels.cpu()
     order = _shuffle_within(fitted, len(labels), generator)
     both = torch.cat([labels, labels[order]], dim=1)
-    probes = _solve(read, tokens[:fitted], both[:fitted], classes)
-    hits = _test(read, tokens[fitted:], both[fitted:], classes, probes)
+    probes = solve_probes(read, tokens[:fitted], both[:fitted], classes)
+    hits = count_hits(read, tokens[fitted:], both[fitted:], classes, probes)
     count, held = labels.shape[1], labels[fitted:]
     chance = torch.stack([held[:, i].bincount(minlength=classes).max() / len(held) for i in range(count)])
     return ProbeHits(hits[..., :count], hits[..., count:], len(held), chance.double())
@@ -78,7 +78,7 @@ def _shuffle_within(fitted: int, count: int, generator: torch.Generator) -> Tens
     return torch.cat([first, fitted + torch.randperm(count - fitted, generator=generator)])
 
 
-def _solve(read: ReadStream, tokens: Tensor, labels: Tensor, classes: int) -> list[Tensor]:
+def solve_probes(read: ReadStream, tokens: Tensor, labels: Tensor, classes: int) -> list[Tensor]:
     """A list over layers of (positions, width+1, targets · classes) weights, the last row the bias."""
     grams: list[Tensor] = []
     products: list[Tensor] = []
@@ -100,7 +100,7 @@ def _solve(read: ReadStream, tokens: Tensor, labels: Tensor, classes: int) -> li
     return found
 
 
-def _test(read: ReadStream, tokens: Tensor, labels: Tensor, classes: int, probes: list[Tensor]) -> Tensor:
+def count_hits(read: ReadStream, tokens: Tensor, labels: Tensor, classes: int, probes: list[Tensor]) -> Tensor:
     """(layers+1, positions, targets) int64: right answers."""
     hits = torch.zeros(len(probes), probes[0].shape[0], labels.shape[1], dtype=torch.int64)
     for features, part in _pieces(read, tokens, labels):

@@ -46,6 +46,8 @@ class Execution:
     """No progress, no tables: errors only."""
     json: bool = False
     """Print one JSON object with the results, last."""
+    page: bool = False
+    """Write RUN/live.html, a page that renews itself while the training runs."""
 
     def __post_init__(self) -> None:
         require(self.threads is None or self.threads >= 1, "threads", f"must be at least 1, got {self.threads}")

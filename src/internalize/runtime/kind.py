@@ -74,6 +74,8 @@ class Results:
     """What is said of each of several seeds."""
     rates: tuple[str, ...] = ()
     """Results that are yes or no, of which several seeds have rates."""
+    answers: Callable[[], Callable[[Path], Sequence[Sequence[str]]]] | None = None
+    """Makes a reader of a run's folder: a few answers of its newest model, for the page that watches it."""
     samples_per_step: Callable[[Any], int] = one_sample
     """Training samples of one step, from the config, for the speed that a view shows."""
 

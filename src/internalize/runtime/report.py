@@ -9,6 +9,7 @@ from typing import Any
 from rich.console import Console
 
 from internalize.contract import Observer
+from internalize.display.live_page import LivePage
 from internalize.display.terminal import duration, errors_console, percent, results_table, run_view
 from internalize.runs.folder import Run
 from internalize.runtime.execution import Execution, resolve_device, threads
@@ -32,10 +33,14 @@ def announce(prepared: Prepared, execution: Execution) -> None:
 
 def observers_for(prepared: Prepared, execution: Execution) -> list[Observer]:
     """Who watches a run that these fields ask for."""
-    if execution.quiet:
-        return []
     results = prepared.kind.results
-    return [run_view(prepared.label, results.headline, results.samples_per_step(prepared.config))]
+    watching: list[Observer] = []
+    if execution.page:
+        watching.append(LivePage(prepared.label, results.answers() if results.answers else None))
+    if not execution.quiet:
+        speed = results.samples_per_step(prepared.config)
+        watching.append(run_view(prepared.label, results.headline, speed))
+    return watching
 
 
 def result_of(run: Run) -> dict[str, Any]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 import torch
 
 from internalize.configs.named import Copies
@@ -14,6 +17,12 @@ from internalize.runtime.report import readable
 
 NOT_THE_PACE = ("task", "iterations", "optimizer", "inputs", "ood_inputs", "initial_state", "init_from")
 """Fields that do not decide how fast a step is; the operations counted tell what they change."""
+
+
+def kept_answers() -> Callable[[Path], list[list[str]]]:
+    from internalize.kinds.chain.live import KeptAnswers
+
+    return KeptAnswers().rows
 
 
 class ChainKind:
@@ -35,6 +44,7 @@ class ChainKind:
             "internalized": lambda result: readable("internalized", result["internalized"]),
         },
         rates=("succeeded", "ood_succeeded", "internalized"),
+        answers=kept_answers,
         samples_per_step=lambda config: config.batch,
     )
 

@@ -1,0 +1,1 @@
+"""The page in which a trained model answers."""

@@ -1,0 +1,170 @@
+"""A chain run as the page needs it: all that the explorer asks of runs and of analysis goes through here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from internalize.analysis.matrix import forced_hits
+from internalize.analysis.open_run import OpenChain, TracedInputs, open_chain
+from internalize.analysis.probe import stream_of
+from internalize.constructions.counter import CounterConstruction, build_counter
+from internalize.contract import RunState
+from internalize.curricula import Shown
+from internalize.errors import BadInput, require
+from internalize.kinds.chain.config import ChainConfig
+from internalize.measure.predictor import TransformerPredictor
+from internalize.measure.probes import count_hits, solve_probes
+from internalize.models.gpt2 import GPT2
+from internalize.runs.finding import runs_folder
+from internalize.runs.store import Store
+from internalize.sequences import Renderer
+from internalize.tasks import Semiautomaton
+
+Weights = dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One run: its task, its stages, what was measured, and its models."""
+
+    chain: OpenChain
+
+    @property
+    def title(self) -> str:
+        return self.chain.title
+
+    @property
+    def path(self) -> Path:
+        return self.chain.run.path
+
+    @property
+    def config(self) -> ChainConfig:
+        return self.chain.experiment.config
+
+    @property
+    def task(self) -> Semiautomaton:
+        return self.chain.experiment.task
+
+    @property
+    def renderer(self) -> Renderer:
+        return self.chain.experiment.renderer
+
+    @property
+    def parameters(self) -> int:
+        return self.chain.experiment.costs.parameters()
+
+    @property
+    def is_gpt2(self) -> bool:
+        """Whether the page's forward pass knows this network."""
+        return self.config.model.network is None
+
+    @cached_property
+    def stages(self) -> list[int]:
+        return list(self.chain.stages)
+
+    @property
+    def total_stages(self) -> int:
+        """Of the curriculum, though the training may have ended before the last one."""
+        return self.chain.experiment.curriculum.stages
+
+    def stage_label(self, stage: int) -> str:
+        return self.chain.experiment.curriculum.label(stage)
+
+    def shown(self, stage: int) -> Shown:
+        return self.chain.own_shown(stage)
+
+    def formats(self, stage: int) -> tuple[Shown, ...]:
+        return self.chain.experiment.curriculum.formats(stage)
+
+    def evaluations(self) -> list[dict[str, Any]]:
+        return [dict(row) for row in self.chain.run.metrics("evaluation")]
+
+    def summary(self) -> dict[str, Any]:
+        """The final results; empty for a run that is not finished."""
+        status = self.chain.run.status()
+        return dict(status.get("summary", {}))
+
+    def provenance(self) -> dict[str, Any]:
+        return self.chain.run.provenance()
+
+    def inputs(self) -> dict[str, tuple[str, list[float]]]:
+        """id, ood → the distribution's name and the probability of each symbol."""
+        return {k: (d.name, list(d.probabilities)) for k, d in self.chain.both_inputs().items()}
+
+    def final_shares(self) -> dict[str, list[float]]:
+        """id, ood → how often inputs end in each state."""
+        return {k: self.chain.final_shares(d).tolist() for k, d in self.chain.both_inputs().items()}
+
+    def draw(self, name: str, samples: int, purpose: str) -> TracedInputs:
+        """Fresh inputs of the distribution `id` or `ood`."""
+        return self.chain.draw(self.chain.both_inputs()[name], samples, 0, f"explorer/{purpose}")
+
+    def predictor(self, stage: int) -> TransformerPredictor:
+        """The model of a stage, asked as its curriculum asked it."""
+        return self.chain.predictor(None, stage)
+
+    def predictor_of(self, stage: int, weights: Weights) -> TransformerPredictor:
+        """The same with other weights."""
+        predictor = self.predictor(stage)
+        predictor.model.load(weights, "explorer")
+        return TransformerPredictor(predictor.model, predictor.renderer, predictor.budget)
+
+    def weights(self, stage: int) -> Weights:
+        return {name: tensor.cpu() for name, tensor in self.chain.model(stage).weights().items()}
+
+    def untrained(self) -> Weights:
+        """What the run began with."""
+        return {name: tensor.cpu() for name, tensor in self.chain.untrained().weights().items()}
+
+    def accuracy_by_budget(self, stage: int, name: str, samples: int) -> list[float]:
+        """For K = 1 … T: how often the last of K states that the model writes itself is q_T. This is one row of
+        the internalization matrix, free-running, on the inputs `id` or `ood`."""
+        hits, _ = forced_hits(self.predictor(stage), self.draw(name, samples, "matrix"))
+        return [count / samples for count in hits]
+
+    def probes(self, weights: Weights, shown: Shown, samples: int) -> tuple[list[Tensor], Tensor, Tensor]:
+        """Linear probes for every layer, position and state, fitted to the model with these weights.
+
+        Returns for each layer (positions, width+1, T·classes) weights; how often they are right on inputs that
+        they were not fitted to (layers+1, positions, T); and the share of the commonest q_t there (T,).
+        """
+        examples = self.chain.draw(self.chain.experiment.inputs, samples, 0, "explorer/probes")
+        tokens = self.renderer.sequence(examples.symbols, examples.states, shown)[:, :-1]
+        model = self.chain.experiment.new_model()
+        if not isinstance(model, GPT2):
+            raise BadInput("run", f"{self.title} trained a network of its own: only GPT-2 can be looked into")
+        model.load(weights, "explorer")
+        fitted, classes, labels = 2 * samples // 3, self.task.states, examples.states[:, 1:].cpu()
+        probes = solve_probes(stream_of(model), tokens[:fitted], labels[:fitted], classes)
+        held = labels[fitted:]
+        hits = count_hits(stream_of(model), tokens[fitted:], held, classes, probes)
+        commonest = torch.stack([column.bincount().max() for column in held.T])
+        return probes, hits.double() / len(held), commonest.double() / len(held)
+
+    def construction(self) -> CounterConstruction | None:
+        """The transformer of theorem 3 for the same task, where the task is a counter."""
+        n, table = self.task.states, self.task.table.cpu()
+        numbers = torch.arange(n)
+        if n < 2 or self.task.symbols != n or not bool((table == (numbers[:, None] + numbers) % n).all()):
+            return None
+        return build_counter(n, self.config.horizon, self.renderer.initial_state)
+
+
+def open_subject(path: Path | str) -> Subject:
+    """path: the run's folder or the beginning of its hash."""
+    return Subject(open_chain(path, "cpu"))
+
+
+def last_run(out: Path | None = None) -> Path:
+    """The chain run below `out` that was begun last and has a model."""
+    out = runs_folder() if out is None else out
+    require(out.is_dir(), "run", f"name a run: there is no folder {out} in which to look for the last one")
+    runs = [entry for entry in Store(out).entries() if entry.kind == "chain" and entry.state == RunState.DONE]
+    require(bool(runs), "run", f"name a run: {out} holds no finished run of the kind `chain`")
+    return out / max(runs, key=lambda entry: entry.created or "").path

@@ -1,0 +1,60 @@
+"""The index of runs: complete, to filter and to sort, and as harmless as the explorer."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from internalize import Run
+from internalize.cli import main
+from internalize.explorer.index import POINTS, curve_of
+from tests.explorer.browser import Browser
+
+HOSTILE = "<img src=x onerror=window.hacked=1>"
+
+
+@pytest.fixture
+def page(internalized: Run, tmp_path: Path) -> Path:
+    """Two runs, one of them with an explorer and one with a hostile name."""
+    runs = tmp_path / "runs"
+    shutil.copytree(internalized.path, runs / "good")
+    shutil.copytree(internalized.path, runs / HOSTILE)
+    (runs / "good" / "explorer.html").write_text("the explorer")
+    assert main(["runs", "page", "--out", str(runs)]) == 0
+    return runs / "index.html"
+
+
+def test_runs_are_filtered_sorted_and_looked_at(fresh_browser: Browser, page: Path) -> None:
+    fresh_browser.size(1200, 800)
+    fresh_browser.open(page.as_uri())
+    names = "[...document.querySelectorAll('tbody tr')].map((e) => e.firstChild.textContent)"
+    assert fresh_browser.run(names) == [HOSTILE, "good"]
+    fresh_browser.run("document.querySelector('th button').click()")
+    assert fresh_browser.run(names) == ["good", HOSTILE]
+    assert fresh_browser.run("document.querySelector('tbody a').getAttribute('href')") == "good/explorer.html"
+    fresh_browser.run("document.getElementById('filter').focus()")
+    fresh_browser.type("goo")
+    assert fresh_browser.run(names) == ["good"]
+    assert fresh_browser.run("document.querySelectorAll('#aside polyline').length") == 2
+    assert "internalized" in fresh_browser.run("document.getElementById('aside').textContent")
+    assert fresh_browser.run("window.hacked") is None
+    assert fresh_browser.requests() == [page.as_uri()]
+    assert fresh_browser.complaints() == []
+
+
+def test_a_long_curve_is_thinned_and_keeps_its_ends(tmp_path: Path) -> None:
+    rows = [{"event": "evaluation", "iteration": i, "id_accuracy": i / 999} for i in range(1000)]
+    (tmp_path / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    points = curve_of(tmp_path)
+    assert len(points) == POINTS
+    assert points[0] == [0, 0.0, None]
+    assert points[-1] == [999, 1.0, None]
+    assert curve_of(tmp_path / "nowhere") == []
+
+
+def test_a_wrong_name_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["runs", "page", "--out", str(tmp_path), "--page", str(tmp_path / "x.txt")]) == 2
+    assert capsys.readouterr().err.startswith("internalize: page: must be a file that ends in .html")
