@@ -49,6 +49,12 @@ COMMANDS: dict[str, Command] = {
                           "delete failed runs, or what finished ones no longer need"),
     "doctor": Command("internalize.runs.doctor", "DoctorArguments", "doctor_command",
                       "versions, devices, disk and extras, and what is wrong"),
+    "race": Command("internalize.analysis.race_commands", "RaceArguments", "race_command",
+                    "methods at equal operations: which internalizes, at what cost, and what it keeps"),
+    "frontier": Command("internalize.analysis.frontier_commands", "FrontierArguments", "frontier_command",
+                        "the largest horizon internalized within some minutes, and the law of the cost"),
+    "atlas": Command("internalize.analysis.atlas_commands", "AtlasArguments", "atlas_command",
+                     "what internalizing each task of a sweep cost, beside what theory says of the task"),
     "evaluate": Command("internalize.analysis.commands", "EvaluateArguments", "evaluate_command",
                         "measure a finished run on fresh inputs of any distribution"),
     "show": Command("internalize.analysis.commands", "ShowArguments", "show_command",
@@ -136,7 +142,9 @@ def _run(words: list[str]) -> int:
         raise BadInput("command", f"unknown command {name!r}{closest(name, list(COMMANDS))}; known: {known}")
     command = COMMANDS[name]
     module = import_module(command.module)
-    arguments = parse(getattr(module, command.arguments), words[len(name.split()) :], f"internalize {name}")
+    kind, rest = getattr(module, command.arguments), words[len(name.split()) :]
+    defaults = kind.defaults(rest) if hasattr(kind, "defaults") else None  # where the words name a preset
+    arguments = parse(kind, rest, f"internalize {name}", defaults)
     require_seed(getattr(arguments, "seed", 0))  # of all who read runs; a training's config looks at its own
     function: Callable[[Any], int | None] = getattr(module, command.function)
     return _carry_out(function, arguments)

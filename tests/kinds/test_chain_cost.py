@@ -47,6 +47,15 @@ CONFIG = ChainConfig(
 """Its second stage is lost: thirty iterations are too few to learn the sum of two symbols."""
 
 
+KEEPING = replace(
+    CONFIG,
+    keep_positions=True,
+    length_token=None,
+    schedule=replace(CONFIG.schedule, patience=10, gentler_dwell=0.0),
+)
+"""The same with positions that states keep, which tell the formats apart instead of the token."""
+
+
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return train(CONFIG, Execution(out=tmp_path_factory.mktemp("controlled")))
@@ -106,14 +115,16 @@ def test_operations_are_those_of_every_batch_that_was_trained(finished: Run) -> 
     assert (passed, summary["operations_to_stages"][0]) == (again[-1]["iteration"], again[-1]["operations"])
 
 
-def test_killed_around_a_rollback_it_comes_to_the_same_bytes(finished: Run, tmp_path: Path) -> None:
+@pytest.mark.parametrize("config", [CONFIG, KEEPING], ids=["length token", "positions kept"])
+def test_killed_around_a_rollback_it_comes_to_the_same_bytes(config: ChainConfig, tmp_path: Path) -> None:
     """Stopped right before a lost attempt is undone, right after, and in the midst of the next attempt."""
-    lost = lost_steps(finished)[0]
-    for at in (lost - 1, lost, lost + 1, lost + 25):
+    whole = train(config, Execution(out=tmp_path / "whole"))
+    lost = lost_steps(whole)[0]
+    for at in (lost - 1, lost, lost + 1, lost + 5):
         with pytest.raises(Interrupted):
-            train(CONFIG, Execution(out=tmp_path), [Watcher(at, send(signal.SIGTERM))])
-    train(CONFIG, Execution(out=tmp_path))
-    assert results(tmp_path) == results(finished.path.parent)
+            train(config, Execution(out=tmp_path / "parts"), [Watcher(at, send(signal.SIGTERM))])
+    train(config, Execution(out=tmp_path / "parts"))
+    assert results(tmp_path / "parts") == results(tmp_path / "whole")
 
 
 def test_going_back_gives_the_very_weights_of_the_stage_before() -> None:

@@ -59,7 +59,7 @@ class ScheduleConfig:
     dwell, the next time twice this, and so on (default 5; 0: the next attempt begins at once)."""
     smoothing: float | None = field(default=None, metadata=LEFT_OUT_UNLESS_SET)
     """controller: from the second attempt on, the share of batches that already show the next stage's format,
-    so that no single step is the hard one (default 0: none). Needs the length token."""
+    so that no single step is the hard one (default 0: none). Needs formats that can be told apart."""
 
     def __post_init__(self) -> None:
         require(self.memory >= 1, "schedule.memory", f"must be at least 1, got {self.memory}")

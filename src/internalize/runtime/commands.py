@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,6 +16,7 @@ from internalize.display.terminal import duration, errors_console, percent, resu
 from internalize.errors import require
 from internalize.kinds.chain import ChainConfig
 from internalize.kinds.chain.estimate import estimate
+from internalize.kinds.chain.presets import PresetName, preset_in
 from internalize.runs.folder import Run
 from internalize.runtime.capacity import require_capacity
 from internalize.runtime.execution import Execution, resolve_device
@@ -38,6 +39,15 @@ class TrainArguments:
     config: Annotated[ChainConfig, tyro.conf.arg(name="")] = field(default_factory=ChainConfig)
     execution: Annotated[Execution, tyro.conf.arg(name="")] = field(default_factory=Execution)
     many: Annotated[SideBySide, tyro.conf.arg(name="")] = field(default_factory=SideBySide)
+    preset: PresetName | None = None
+    """What the fields that are not given are: the paper's protocol (also without a preset), or the recipe that
+    takes small models through on a laptop."""
+
+    @classmethod
+    def defaults(cls, words: Sequence[str]) -> TrainArguments | None:
+        """What the words depart from, if they name a preset."""
+        config = preset_in(words)
+        return None if config is None else cls(config=config)
 
 
 def train_command(arguments: TrainArguments) -> int | None:

@@ -135,6 +135,13 @@ class ChainConfig:
     """Which earlier stages are rehearsed: the previous one (if not given), or all of them, each as often."""
     length_token: bool | None = field(default=None, metadata=LEFT_OUT_UNLESS_SET)
     """Whether the prompt ends in a token that tells the answer's length, as it does for a mixture."""
+    keep_positions: bool | None = field(default=None, metadata=LEFT_OUT_UNLESS_SET)
+    """Whether every state is predicted by the same learned position at all stages: when states before it are
+    taken away, the rows of the position table move along. If not, all positions of the answer have to learn
+    anew at every stage what their neighbours knew."""
+    operations_limit: float | None = field(default=None, metadata=LEFT_OUT_UNLESS_SET)
+    """End the training after so many operations of the cost model, whatever iterations are left; no limit if
+    not given. For methods at equal compute."""
 
     def __post_init__(self) -> None:
         require(self.horizon >= 1, "horizon", f"must be at least 1, got {self.horizon}")
@@ -145,6 +152,8 @@ class ChainConfig:
         require(shares, "held-out", f"must lie between 0 and 1, got {self.held_out}")
         shares = self.rehearsal is None or 0 < self.rehearsal < 1
         require(shares, "rehearsal", f"must lie between 0 and 1, got {self.rehearsal}")
+        good = self.operations_limit is None or self.operations_limit > 0
+        require(good, "operations-limit", f"must be more than 0, got {self.operations_limit}")
         require(0 <= self.seed < 2**63, "seed", f"must lie in 0 … 2^63-1, got {self.seed}")
 
     def check(self, copies: Copies) -> list[Source]:
@@ -168,6 +177,9 @@ class ChainConfig:
                 "kernel",
                 "cannot be fast with model.dropout: the fast path drops nothing",
             )
+        if self.keep_positions:
+            learned = self.model.positions == "absolute" and self.model.network is None
+            require(learned, "keep-positions", "needs the learned absolute positions of the built-in GPT-2")
         if self.scored is not None:
             hinted = curriculum.length_hint
             require(
@@ -194,7 +206,9 @@ class ChainConfig:
         curriculum, source = find_curriculum(self.method, self.horizon, copies)
         told = add_rehearsal(curriculum, self.rehearsal, self.rehearse, self.length_token)
         if self.schedule.smoothing:
-            require(told.length_hint, "schedule.smoothing", "needs --length-token, which tells formats apart")
+            apart = told.length_hint or (self.rehearsal and self.keep_positions)
+            why = "needs --length-token, or --rehearsal with --keep-positions, to tell formats apart"
+            require(bool(apart), "schedule.smoothing", why)
         return told, source
 
     @property

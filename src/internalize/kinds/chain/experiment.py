@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -19,6 +20,7 @@ from internalize.kinds.chain.config import ChainConfig
 from internalize.kinds.chain.cost import Ledger, ledger_from_json
 from internalize.kinds.chain.data import TrainingData
 from internalize.kinds.chain.evaluation import evaluation_row, summary_row
+from internalize.kinds.chain.positions import KeptPositions, moved_copy
 from internalize.kinds.chain.starting_weights import find_weights, read_starting_weights
 from internalize.kinds.chain.state import AnswerAverages, ChainState, part_of
 from internalize.measure.network_cost import Costs, costs_of
@@ -126,7 +128,11 @@ class ChainExperiment:
         rehearses = isinstance(self.curriculum, Rehearsed)
         averages = AnswerAverages(self.config.horizon + 1, self.device, rehearses)
         step = make_step(kernel, self.config.precision, model, gradient)
-        return ChainState(model, optimizer, step, averages, progress, kernel, ledger, control)
+        positions = None
+        if self.config.keep_positions:
+            assert isinstance(model, GPT2)  # the config's check
+            positions = KeptPositions(model, optimizer, self.renderer.prompt_length - 1, self.config.horizon)
+        return ChainState(model, optimizer, step, averages, progress, kernel, ledger, control, positions)
 
     # A step ----------------------------------------------------------------------------------------------
 
@@ -144,7 +150,12 @@ class ChainExperiment:
         if config.scored == "states":
             tokens = tokens[:, :-1]
         drops = None if config.model.dropout is None else streams("dropout", progress.iteration)
+        own = self.curriculum.shown(progress.stage)
+        if state.positions is not None:
+            state.positions.move_weights(own, shown)
         stats = state.step(tokens, self.renderer.prompt_length, drops)
+        if state.positions is not None and shown != own:
+            state.positions.move_weights_back(own, shown)
         state.optimizer.lr = config.optimizer.lr_at(progress.in_stage) * manner.lr
         state.optimizer.step()
         self._note_step(state, stats, shown)
@@ -195,6 +206,9 @@ class ChainExperiment:
         progress = state.progress
         if state.ledger is not None and progress.stage_ended and self._has_passed(state):
             state.ledger = state.ledger.stage_passed(progress.stage, progress.iteration)
+        limit = config.operations_limit
+        if state.ledger is not None and limit is not None and state.ledger.operations >= limit:
+            state.progress = replace(progress, stage_ended=True, finished=True)
 
     @property
     def chance(self) -> float:
@@ -213,12 +227,14 @@ class ChainExperiment:
         return state.control is not None and state.control.lost
 
     def _enter_next_stage(self, state: ChainState) -> None:
+        before = state.progress.stage
         if state.control is None:
             state.progress = begin_step(state.progress)
         else:
             assert state.good is not None
             state.good.keep(state.optimizer)
             state.progress, state.control = enter_next(state.progress, state.control)
+        self._move_positions(state, before)
         state.averages.begin_stage()
         if self.config.optimizer.reset:
             state.optimizer.reset()
@@ -228,12 +244,20 @@ class ChainExperiment:
         assert state.control is not None
         assert state.good is not None
         state.good.take_back(state.optimizer)
+        passed = state.control.frontier - 1
         state.progress, state.control = go_back(self.config.schedule, state.progress, state.control)
+        self._move_positions(state, passed)
         state.averages.begin_stage()
         if self.config.optimizer.reset:
             state.optimizer.reset()
         if state.ledger is not None:
             state.ledger = state.ledger.attempt_undone()
+
+    def _move_positions(self, state: ChainState, stage: int) -> None:
+        """From their order for that stage to that for the present one."""
+        if state.positions is not None:
+            shown = self.curriculum.shown
+            state.positions.move_training(shown(stage), shown(state.progress.stage))
 
     def shown_at(self, progress: Progress, streams: Streams, manner: Gentleness | None = None) -> Shown:
         """The states this iteration shows; where there are several formats, streams("format", iteration)
@@ -323,6 +347,16 @@ class ChainExperiment:
     def predictor(self, state: ChainState, budget: int | None) -> TransformerPredictor:
         budget = self._budget(budget, state.progress.stage)
         return TransformerPredictor(state.model, self.renderer, budget, state.kernel)
+
+    def chain_predictor(self, state: ChainState) -> TransformerPredictor | None:
+        """Asked for the whole chain by its positions; None for models that cannot be asked in this way."""
+        stage = state.progress.stage
+        if state.positions is None or self.curriculum.length_hint or stage == 1:
+            return None
+        assert isinstance(state.model, GPT2)
+        first, shown = self.renderer.prompt_length - 1, self.curriculum.shown
+        model = moved_copy(state.model, shown(stage), shown(1), first, self.config.horizon)
+        return TransformerPredictor(model, self.renderer, self._budget(None, 1), state.kernel)
 
     def _budget(self, budget: int | None, stage: int) -> int | None:
         """A model that never learned EOS cannot end its answer: it writes as many states as its format."""

@@ -12,6 +12,7 @@ from torch import Tensor
 from internalize.curricula import Progress, ScheduleConfig
 from internalize.curricula.controller import Control
 from internalize.kinds.chain.cost import Ledger
+from internalize.kinds.chain.positions import KeptPositions
 from internalize.models.adamw import AdamW
 from internalize.models.kernel import Kernel
 from internalize.models.language_model import LanguageModel
@@ -148,8 +149,12 @@ class ChainState:
         kernel: Kernel,
         ledger: Ledger | None,
         control: Control | None = None,
+        positions: KeptPositions | None = None,
     ) -> None:
-        """ledger: None where the training was begun before its cost was counted. control: the controller's."""
+        """ledger: None where the training was begun before its cost was counted. control: the controller's.
+
+        positions: where states keep theirs, the table, in the order for the present stage between two steps.
+        """
         self.model = model
         self.optimizer = optimizer
         self.step = step
@@ -159,6 +164,7 @@ class ChainState:
         self.ledger = ledger
         self.control = control
         self.good = None if control is None else GoodStage(optimizer)
+        self.positions = positions
 
     def weights(self) -> dict[str, Tensor]:
         return self.model.weights()

@@ -1,0 +1,46 @@
+"""Recipes by name: the paper's protocol, and the one that won on a laptop (docs/lab-notes.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from internalize.curricula import ScheduleConfig
+from internalize.errors import BadInput, closest
+from internalize.kinds.chain.config import ChainConfig, EvaluationConfig, OptimizerConfig
+from internalize.models.gpt2 import ModelConfig
+
+PresetName = Literal["paper", "laptop"]
+
+LAPTOP = ChainConfig(
+    method="left",
+    iterations=60_000,
+    model=ModelConfig(depth=1, width=64, heads=32, init_std=0.1),
+    optimizer=OptimizerConfig(lr=5e-4),
+    schedule=ScheduleConfig(kind="controller", threshold=0.1, dwell=100, stop_early=True),
+    evaluation=EvaluationConfig(every=2_000, samples=500),
+    rehearsal=0.5,
+    rehearse="previous",
+    length_token=True,
+)
+"""A small model that goes through every stage with rehearsal and goes back where it gets lost."""
+
+PRESETS: dict[PresetName, ChainConfig] = {"paper": ChainConfig(), "laptop": LAPTOP}
+
+
+def preset_in(words: Sequence[str]) -> ChainConfig | None:
+    """The preset that the words of a command line name by --preset, from which their other fields depart."""
+    named = None
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        if word == "--preset":
+            named = following
+        elif word.startswith("--preset="):
+            named = word.removeprefix("--preset=")
+    if named is None:
+        return None
+    for name, config in PRESETS.items():
+        if name == named:
+            return config
+    raise BadInput(
+        "preset", f"must be one of {', '.join(PRESETS)}{closest(named, list(PRESETS))}; got {named!r}"
+    )
