@@ -9,10 +9,9 @@ import torch
 from torch.func import functional_call
 from torch.nn.functional import cross_entropy
 
-from internalize import ChainConfig, ModelConfig, ScheduleConfig
-from internalize.curricula import Shown
+from internalize import ChainConfig, ModelConfig
 from internalize.errors import BadInput
-from internalize.kinds.chain.positions import moves, row_order
+from internalize.kinds.chain.positions import direct_row, moves, row_order
 from internalize.runtime.streams import Streams
 
 CPU = torch.device("cpu")
@@ -23,82 +22,94 @@ CONFIG = ChainConfig(
     batch=16,
     model=ModelConfig(depth=2, width=16, heads=4, init_std=0.2),
     rehearsal=0.5,
-    rehearse="all",
     keep_positions=True,
 )
+TABLE = "transformer.wpe.weight"
+METHODS = ["left", "right", "inductive", "even", "geometric"]
 
 
 def test_orders_by_hand() -> None:
-    """T = 4, six rows: row t-1 predicts q_t, row 4 EOS; row 5 is only there for answers that are too long."""
-    assert row_order((1, 2, 3, 4), 4, 6) == [0, 1, 2, 3, 4, 5]
-    assert row_order((3, 4), 4, 6) == [2, 3, 4, 0, 1, 5]
-    assert row_order((2, 4), 4, 6) == [1, 3, 4, 0, 2, 5]  # inductive
-    assert row_order((3,), 4, 6) == [2, 4, 0, 1, 3, 5]  # EOS is the same row, though q_4 never comes
-    assert moves((1, 2, 3, 4), (3, 4), 4, 6) == [2, 3, 4, 0, 1, 5]
-    assert moves((2, 3, 4), (3, 4), 4, 6) == [1, 2, 3, 4, 0, 5]
+    """T = 4, six rows: row t-1 predicts q_t, row 4 EOS; 0 and 5 take turns with the first state shown."""
+    left = CONFIG.find_curriculum({})[0]
+    assert [row_order(left, stage) for stage in (1, 2, 3, 4)] == [
+        [0, 1, 2, 3, 4, 5],
+        [5, 2, 3, 4, 0, 1],
+        [0, 3, 4, 1, 2, 5],
+        [5, 4, 0, 1, 2, 3],
+    ]
+    assert moves(left, 1, 2) == [5, 2, 3, 4, 0, 1]
+    assert moves(left, 2, 3) == [4, 2, 3, 5, 1, 0]
+    right = replace(CONFIG, method="right").find_curriculum({})[0]
+    # q1q2q3q4, q1q2q4, q1q4, q4: the first state is the same one until the last stage
+    assert [direct_row(right, stage) for stage in (1, 2, 3, 4)] == [0, 0, 0, 5]
+    assert row_order(right, 3)[:3] == [0, 3, 4]
 
 
-@pytest.mark.parametrize("method", ["left", "right", "inductive", "even", "geometric"])
+@pytest.mark.parametrize("method", METHODS)
 def test_there_and_back_again(method: str) -> None:
     curriculum = replace(CONFIG, method=method).find_curriculum({})[0]
-    formats = [curriculum.shown(stage) for stage in range(1, curriculum.stages + 1)]
-    for one in formats:
-        for other in formats:
-            there, back = moves(one, other, 4, 6), moves(other, one, 4, 6)
+    stages = range(1, curriculum.stages + 1)
+    for one in stages:
+        for other in stages:
+            there, back = moves(curriculum, one, other), moves(curriculum, other, one)
             assert [there[at] for at in back] == list(range(6))
 
 
 @pytest.mark.parametrize("stage", [2, 3, 4])
 def test_a_rehearsed_step_gives_the_gradient_of_the_naive_computation(stage: int) -> None:
-    """A batch of the whole chain, at a later stage; against autograd before any row was moved."""
+    """A batch of the stage before; against autograd on the weights before any row was moved."""
     experiment, streams = CONFIG.build(CPU, {}), Streams(3, CPU)
     state = experiment.init(streams)
     assert state.positions is not None
-    own, whole = experiment.curriculum.shown(stage), experiment.curriculum.shown(1)
-    table = "transformer.wpe.weight"
-    canonical = {name: p.detach().clone().requires_grad_() for name, p in state.model.named_parameters()}
+    earlier = experiment.curriculum.shown(stage - 1)
+    before = {name: p.detach().clone().requires_grad_() for name, p in state.model.named_parameters()}
     symbols, states = experiment.data(0, streams)
-    tokens = experiment.renderer.sequence(symbols, states, whole)
-    logits = functional_call(state.model, canonical, (tokens[:, :-1],), {"first": 4})[0]
+    tokens = experiment.renderer.sequence(symbols, states, earlier)
+    logits = functional_call(state.model, before, (tokens[:, :-1],), {"first": 4})[0]
     cross_entropy(logits.transpose(1, 2), tokens[:, 5:]).backward()
 
-    state.positions.move_training(whole, own)
-    moved = dict(state.model.named_parameters())[table]
-    for place, t in enumerate(own):  # q_t is predicted by the row that predicted it in the whole chain
-        assert torch.equal(moved[4 + place], canonical[table][4 + t - 1])
-    state.positions.move_weights(own, whole)
+    state.positions.begin_stage(stage - 1, stage)
+    moved = dict(state.model.named_parameters())[TABLE].detach().clone()
+    state.positions.move_weights(stage, stage - 1)
     state.step(tokens, 5)
-    state.positions.move_weights_back(own, whole)
-    assert all(torch.equal(moved[4 + place], canonical[table][4 + t - 1]) for place, t in enumerate(own))
-    order = [4 + row for row in row_order(own, 4, 6)]
+    state.positions.move_weights_back(stage, stage - 1)
+    order = [4 + at for at in moves(experiment.curriculum, stage - 1, stage)]
     for name, parameter in state.model.named_parameters():
-        naive = canonical[name].grad
+        naive = before[name].grad
         assert naive is not None
-        expected = torch.cat([naive[:4], naive[order]]) if name == table else naive
+        expected = torch.cat([naive[:4], naive[order]]) if name == TABLE else naive
         assert parameter.grad is not None
         assert torch.allclose(parameter.grad, expected, atol=1e-6), name
+    assert torch.equal(dict(state.model.named_parameters())[TABLE], moved)
 
 
-def test_the_whole_chain_can_be_asked_for_at_the_last_stage() -> None:
-    """A model whose table is moved there and asked back gives the very answers of the model before."""
+def test_what_each_place_begins_a_stage_with() -> None:
+    """Places after the first: the row that predicted the same state before; the first: the sum of two."""
     experiment, streams = CONFIG.build(CPU, {}), Streams(5, CPU)
     state = experiment.init(streams)
-    symbols, _ = experiment.data(0, streams)
-    before = experiment.predictor(state, None).generate(symbols)
     assert state.positions is not None
-    last: Shown = experiment.curriculum.shown(4)
-    state.positions.move_training(experiment.curriculum.shown(1), last)
-    state.progress = replace(state.progress, stage=4)
-    asked = experiment.chain_predictor(state)
-    assert asked is not None
-    assert torch.equal(asked.generate(symbols), before)
+    table = dict(state.model.named_parameters())[TABLE]
+    chain = table.detach()[4:].clone()  # stage 1: row t-1 predicts q_t
+    direct = chain[0]
+    for stage in (2, 3, 4):
+        last = table.detach()[4].clone()
+        assert torch.equal(last, direct)
+        state.positions.begin_stage(stage - 1, stage)
+        for place, t in enumerate(experiment.curriculum.shown(stage)[1:], start=1):
+            assert torch.equal(table[4 + place], chain[t - 1])
+        direct = last + chain[stage - 1] - chain[:4].mean(0)
+        if stage == 3:
+            chain[0] = direct  # rows 0 and 5 take turns: from here on row 0 is no longer what predicted q_1
+        assert torch.allclose(table[4], direct, atol=1e-6)
+        direct = table.detach()[4].clone()
 
 
-def test_other_positions_are_refused() -> None:
-    for model in (ModelConfig(positions="rotary"), ModelConfig(positions="none")):
+def test_what_cannot_be_kept_is_refused() -> None:
+    for wrong in (
+        replace(CONFIG, model=ModelConfig(positions="rotary")),
+        replace(CONFIG, model=ModelConfig(positions="none")),
+        replace(CONFIG, rehearse="all"),
+        replace(CONFIG, rehearsal=None, method="mixture"),
+    ):
         with pytest.raises(BadInput, match="keep-positions"):
-            ChainConfig(model=model, keep_positions=True).check({})
-    smooth = ScheduleConfig(kind="controller", smoothing=0.2)
-    with pytest.raises(BadInput, match="smoothing"):
-        ChainConfig(keep_positions=True, schedule=smooth).check({})
-    ChainConfig(keep_positions=True, rehearsal=0.2, schedule=smooth).check({})
+            wrong.check({})

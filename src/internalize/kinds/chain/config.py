@@ -136,9 +136,9 @@ class ChainConfig:
     length_token: bool | None = field(default=None, metadata=LEFT_OUT_UNLESS_SET)
     """Whether the prompt ends in a token that tells the answer's length, as it does for a mixture."""
     keep_positions: bool | None = field(default=None, metadata=LEFT_OUT_UNLESS_SET)
-    """Whether every state is predicted by the same learned position at all stages: when states before it are
-    taken away, the rows of the position table move along. If not, all positions of the answer have to learn
-    anew at every stage what their neighbours knew."""
+    """Whether a state is predicted by the same learned position at all stages: when states before it are taken
+    away, the rows of the position table move along. If not, all positions of the answer have to learn anew at
+    every stage what their neighbours knew."""
     operations_limit: float | None = field(default=None, metadata=LEFT_OUT_UNLESS_SET)
     """End the training after so many operations of the cost model, whatever iterations are left; no limit if
     not given. For methods at equal compute."""
@@ -180,6 +180,10 @@ class ChainConfig:
         if self.keep_positions:
             learned = self.model.positions == "absolute" and self.model.network is None
             require(learned, "keep-positions", "needs the learned absolute positions of the built-in GPT-2")
+            good = self.rehearse != "all" and all(
+                len(curriculum.formats(stage)) == 1 or self.rehearsal for stage in (1, curriculum.stages)
+            )
+            require(good, "keep-positions", "keeps those of a stage and the one before: mix in no others")
         if self.scored is not None:
             hinted = curriculum.length_hint
             require(
@@ -206,9 +210,7 @@ class ChainConfig:
         curriculum, source = find_curriculum(self.method, self.horizon, copies)
         told = add_rehearsal(curriculum, self.rehearsal, self.rehearse, self.length_token)
         if self.schedule.smoothing:
-            apart = told.length_hint or (self.rehearsal and self.keep_positions)
-            why = "needs --length-token, or --rehearsal with --keep-positions, to tell formats apart"
-            require(bool(apart), "schedule.smoothing", why)
+            require(told.length_hint, "schedule.smoothing", "needs --length-token, which tells formats apart")
         return told, source
 
     @property

@@ -78,7 +78,6 @@ def summary_row(experiment: ChainExperiment, state: ChainState, streams: Streams
             row["succeeded"] = known.accuracy.value > SUCCESS
             row["ood_succeeded"] = both["ood"].accuracy.value > SUCCESS
             row["internalized"] = known.direct_accuracy.value > SUCCESS
-    row |= kept_chain_row(experiment, state, streams)
     row |= {
         "iterations": state.progress.iteration,
         "stage": state.progress.stage,
@@ -87,21 +86,6 @@ def summary_row(experiment: ChainExperiment, state: ChainState, streams: Streams
         **coverage_row(experiment, state.progress.iteration),
         **cost_row(experiment, state, bool(row["internalized"])),
     }
-    return row
-
-
-def kept_chain_row(experiment: ChainExperiment, state: ChainState, streams: Streams) -> Row:
-    """Whether the whole chain is still there, where it can be asked for by its positions."""
-    predictor = experiment.chain_predictor(state)
-    if predictor is None:
-        return {}
-    samples, chain = experiment.config.evaluation.samples, experiment.curriculum.shown(1)
-    row: Row = {}
-    for name, inputs in (("id", experiment.inputs), ("ood", experiment.ood_inputs)):
-        generator = streams(f"final/chain/{name}", 0)
-        found = measure(predictor, experiment.task, inputs, chain, samples, generator)
-        row[f"chain_{name}_accuracy"] = found.accuracy.value
-        row[f"chain_{name}_interval"] = _pair(found.accuracy.interval)
     return row
 
 

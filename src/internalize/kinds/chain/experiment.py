@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -20,7 +21,7 @@ from internalize.kinds.chain.config import ChainConfig
 from internalize.kinds.chain.cost import Ledger, ledger_from_json
 from internalize.kinds.chain.data import TrainingData
 from internalize.kinds.chain.evaluation import evaluation_row, summary_row
-from internalize.kinds.chain.positions import KeptPositions, moved_copy
+from internalize.kinds.chain.positions import KeptPositions
 from internalize.kinds.chain.starting_weights import find_weights, read_starting_weights
 from internalize.kinds.chain.state import AnswerAverages, ChainState, part_of
 from internalize.measure.network_cost import Costs, costs_of
@@ -131,7 +132,7 @@ class ChainExperiment:
         positions = None
         if self.config.keep_positions:
             assert isinstance(model, GPT2)  # the config's check
-            positions = KeptPositions(model, optimizer, self.renderer.prompt_length - 1, self.config.horizon)
+            positions = KeptPositions(model, optimizer, self.renderer.prompt_length - 1, self.curriculum)
         return ChainState(model, optimizer, step, averages, progress, kernel, ledger, control, positions)
 
     # A step ----------------------------------------------------------------------------------------------
@@ -150,12 +151,8 @@ class ChainExperiment:
         if config.scored == "states":
             tokens = tokens[:, :-1]
         drops = None if config.model.dropout is None else streams("dropout", progress.iteration)
-        own = self.curriculum.shown(progress.stage)
-        if state.positions is not None:
-            state.positions.move_weights(own, shown)
-        stats = state.step(tokens, self.renderer.prompt_length, drops)
-        if state.positions is not None and shown != own:
-            state.positions.move_weights_back(own, shown)
+        with self._positions_for(state, shown):
+            stats = state.step(tokens, self.renderer.prompt_length, drops)
         state.optimizer.lr = config.optimizer.lr_at(progress.in_stage) * manner.lr
         state.optimizer.step()
         self._note_step(state, stats, shown)
@@ -254,10 +251,22 @@ class ChainExperiment:
             state.ledger = state.ledger.attempt_undone()
 
     def _move_positions(self, state: ChainState, stage: int) -> None:
-        """From their order for that stage to that for the present one."""
+        """From their order at that stage (the present one, or the one before) to that of the present one."""
         if state.positions is not None:
-            shown = self.curriculum.shown
-            state.positions.move_training(shown(stage), shown(state.progress.stage))
+            state.positions.begin_stage(stage, state.progress.stage)
+
+    @contextmanager
+    def _positions_for(self, state: ChainState, shown: Shown) -> Iterator[None]:
+        """While a step in the format of another stage is computed, that stage's order of positions."""
+        own, near = state.progress.stage, (0, -1, 1)
+        if state.positions is None or shown == self.curriculum.shown(own):
+            yield
+            return
+        stages = [own + by for by in near if 1 <= own + by <= self.curriculum.stages]
+        other = next(stage for stage in stages if self.curriculum.shown(stage) == shown)
+        state.positions.move_weights(own, other)
+        yield
+        state.positions.move_weights_back(own, other)
 
     def shown_at(self, progress: Progress, streams: Streams, manner: Gentleness | None = None) -> Shown:
         """The states this iteration shows; where there are several formats, streams("format", iteration)
@@ -347,16 +356,6 @@ class ChainExperiment:
     def predictor(self, state: ChainState, budget: int | None) -> TransformerPredictor:
         budget = self._budget(budget, state.progress.stage)
         return TransformerPredictor(state.model, self.renderer, budget, state.kernel)
-
-    def chain_predictor(self, state: ChainState) -> TransformerPredictor | None:
-        """Asked for the whole chain by its positions; None for models that cannot be asked in this way."""
-        stage = state.progress.stage
-        if state.positions is None or self.curriculum.length_hint or stage == 1:
-            return None
-        assert isinstance(state.model, GPT2)
-        first, shown = self.renderer.prompt_length - 1, self.curriculum.shown
-        model = moved_copy(state.model, shown(stage), shown(1), first, self.config.horizon)
-        return TransformerPredictor(model, self.renderer, self._budget(None, 1), state.kernel)
 
     def _budget(self, budget: int | None, stage: int) -> int | None:
         """A model that never learned EOS cannot end its answer: it writes as many states as its format."""
