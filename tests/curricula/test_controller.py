@@ -134,6 +134,14 @@ def test_the_last_stage_gets_what_is_left_unless_told_to_stop() -> None:
     assert control.settled
 
 
+def test_the_last_stage_may_have_a_threshold_of_its_own() -> None:
+    def script(stage: int, attempt: int, done: int) -> float:
+        return 0.05 if done < 150 else 0.01
+
+    trained, _ = course(controller(last_threshold=0.02), script, 10_000, 2)
+    assert trained == [(1, 1, 60), (2, 1, 200)]
+
+
 def test_accuracy_is_a_signal_too() -> None:
     schedule = ScheduleConfig(
         kind="controller", signal="accuracy", shortest=20, dwell=0, patience=100, attempts=1, stop_early=True

@@ -109,8 +109,9 @@ def control_step(
     chance: what the signal is for a model that knows nothing.
     """
     progress = replace(progress, iteration=progress.iteration + 1, in_stage=progress.in_stage + 1)
-    control = _look(schedule, progress, control, signal, chance) if signal is not None else control
     last = progress.stage == stages
+    if signal is not None:
+        control = _look(schedule, progress, control, signal, chance, last)
     if control.settled and (not last or schedule.stop_early):
         return replace(progress, stage_ended=True, finished=last), control
     if progress.iteration >= iterations:
@@ -125,13 +126,18 @@ def control_step(
 
 
 def _look(
-    schedule: ScheduleConfig, progress: Progress, control: Control, signal: float, chance: float
+    schedule: ScheduleConfig,
+    progress: Progress,
+    control: Control,
+    signal: float,
+    chance: float,
+    last: bool,
 ) -> Control:
     distance = abs(signal - _goal(schedule))
     reach = abs(chance - _goal(schedule)) if control.best is None else control.best
     if _on_the_right_side(schedule, signal, chance) and distance <= NEARER * reach:
         control = replace(control, best=distance, best_at=progress.in_stage)
-    if not passes(schedule, signal):
+    if not passes(schedule, signal, last):
         return replace(control, passing_since=None)
     since = progress.in_stage if control.passing_since is None else control.passing_since
     repeating = progress.stage < control.frontier

@@ -41,6 +41,8 @@ class ScheduleConfig:
     """adaptive: a stage ends after this many iterations in any case; no cap if not given."""
     stop_early: bool = False
     """adaptive: end the training when the last stage passes the threshold too."""
+    last_threshold: float | None = field(default=None, metadata=LEFT_OUT_UNLESS_SET)
+    """adaptive: the threshold of the last stage, if it is to be learned better than those on the way."""
     dwell: int | None = field(default=None, metadata=LEFT_OUT_UNLESS_SET)
     """controller: iterations for which a learned stage must stay learned before it ends (default 100; 0: ends
     at once)."""
@@ -68,10 +70,12 @@ class ScheduleConfig:
         require(
             good_cap, "schedule.cap", f"must be at least schedule.shortest = {self.shortest}, got {self.cap}"
         )
-        if self.threshold is not None:
-            low, high = (0.0, float("inf")) if self.signal == "loss" else (0.0, 1.0)
-            good = low < self.threshold < high
-            require(good, "schedule.threshold", f"must lie in ({low:g}, {high:g}) for {self.signal}")
+        low, high = (0.0, float("inf")) if self.signal == "loss" else (0.0, 1.0)
+        for name in ("threshold", "last_threshold"):
+            value = getattr(self, name)
+            good = value is None or low < value < high
+            why = f"must lie in ({low:g}, {high:g}) for {self.signal}"
+            require(good, f"schedule.{name.replace('_', '-')}", why)
         self._check_control()
         self._refuse_what_has_no_effect()
 
@@ -174,7 +178,7 @@ def end_step(
     if schedule.kind == "fixed":
         ended = not last and iteration == EqualShares(iterations, stages).end(progress.stage)
     else:
-        passed = signal is not None and in_stage >= schedule.shortest and passes(schedule, signal)
+        passed = signal is not None and in_stage >= schedule.shortest and passes(schedule, signal, last)
         capped = not last and schedule.cap is not None and in_stage >= schedule.cap
         ended = (passed and (not last or schedule.stop_early)) or capped
     finished = iteration >= iterations or (ended and last)
@@ -188,5 +192,8 @@ def looks_at_signal(schedule: ScheduleConfig, progress: Progress) -> bool:
     return schedule.kind != "fixed" and (progress.in_stage + 1) % LOOK_EVERY == 0
 
 
-def passes(schedule: ScheduleConfig, signal: float) -> bool:
-    return signal < schedule.bar if schedule.signal == "loss" else signal > schedule.bar
+def passes(schedule: ScheduleConfig, signal: float, last: bool) -> bool:
+    """Whether a signal is beyond the threshold. last: of the last stage."""
+    own = schedule.last_threshold if last else None
+    bar = schedule.bar if own is None else own
+    return signal < bar if schedule.signal == "loss" else signal > bar

@@ -16,14 +16,16 @@ LAPTOP = ChainConfig(
     method="left",
     iterations=60_000,
     model=ModelConfig(depth=1, width=64, heads=32, init_std=0.1),
-    optimizer=OptimizerConfig(lr=5e-4),
-    schedule=ScheduleConfig(kind="controller", threshold=0.1, dwell=100, stop_early=True),
-    evaluation=EvaluationConfig(every=2_000, samples=500),
-    rehearsal=0.5,
-    rehearse="previous",
-    length_token=True,
+    optimizer=OptimizerConfig(lr=1e-3),
+    schedule=ScheduleConfig(
+        kind="controller", threshold=0.1, last_threshold=0.05, dwell=50, patience=4_000, stop_early=True
+    ),
+    evaluation=EvaluationConfig(every=1_000, samples=500),
+    rehearsal=0.25,
+    keep_positions=True,
 )
-"""A small model that goes through every stage with rehearsal and goes back where it gets lost."""
+"""A small model whose states keep their positions, which rehearses the stage before, and which goes back where
+it gets lost all the same."""
 
 PRESETS: dict[PresetName, ChainConfig] = {"paper": ChainConfig(), "laptop": LAPTOP}
 
