@@ -59,6 +59,12 @@ COMMANDS: dict[str, Command] = {
                           "allow the Python files that runs bring along to be executed"),
     "doctor": Command("internalize.runs.doctor", "DoctorArguments", "doctor_command",
                       "versions, devices, disk and extras, and what is wrong"),
+    "race": Command("internalize.analysis.race_commands", "RaceArguments", "race_command",
+                    "methods at equal operations: which internalizes, at what cost, and what it keeps"),
+    "frontier": Command("internalize.analysis.frontier_commands", "FrontierArguments", "frontier_command",
+                        "the largest horizon internalized within some minutes, and the law of the cost"),
+    "atlas": Command("internalize.analysis.atlas_commands", "AtlasArguments", "atlas_command",
+                     "what internalizing each task of a sweep cost, beside what theory says of the task"),
     "evaluate": Command("internalize.analysis.evaluation", "EvaluateArguments", "evaluate_command",
                         "measure a run on fresh inputs of any distribution"),
     "show": Command("internalize.analysis.answers", "ShowArguments", "show_command",
@@ -155,7 +161,10 @@ def _run(words: list[str]) -> int:
     expected, rest = getattr(module, command.arguments), words[len(name.split()) :]
     if not isinstance(expected, type):
         expected, rest = expected(rest)
-    arguments = parse(expected, rest, f"internalize {name}")
+    defaults = (
+        expected.defaults(rest) if hasattr(expected, "defaults") else None
+    )  # where the words name a preset
+    arguments = parse(expected, rest, f"internalize {name}", defaults)
     require_seed(getattr(arguments, "seed", 0))  # of all who read runs; a training's config looks at its own
     function: Callable[[Any], int | None] = getattr(module, command.function)
     with trusting() if getattr(arguments, "trust", False) else nullcontext():

@@ -80,6 +80,10 @@ class OutputFolder:
         writer.writerows(rows)
         self._write(f"{name}.csv", buffer.getvalue())
 
+    def text(self, name: str, text: str) -> None:
+        """Markdown, LaTeX: whatever has a form of its own. The name has its ending."""
+        self._write(name, text)
+
     def figure(self, name: str, figure: Figure) -> None:
         """PNG and SVG."""
         from internalize.display.plots import save

@@ -36,6 +36,14 @@ class Curriculum(ABC):
         """The formats among which every step of the stage draws one uniformly, for the whole batch."""
         return (self.shown(stage),)
 
+    def shortest(self, stage: int) -> Shown:
+        """What a model that is told the length is asked for first: the nearest to a direct answer."""
+        return min(self.formats(stage), key=len)
+
+    def longest(self, stage: int) -> Shown:
+        """What a model that is told the length is asked for besides: the nearest to the whole chain."""
+        return max(self.formats(stage), key=len)
+
     def label(self, stage: int) -> str:
         """What is still shown, in a few words, for people."""
         if len(self.formats(stage)) > 1:

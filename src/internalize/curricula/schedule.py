@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
 from typing import Literal
 
+from internalize.configs.codec import LEFT_OUT_UNLESS_SET
 from internalize.configs.typed import typed
 from internalize.errors import BadInput, require
 
@@ -20,9 +21,11 @@ and costs a stage at most nine iterations more than it needed."""
 class ScheduleConfig:
     """When a stage of the curriculum ends."""
 
-    kind: Literal["fixed", "adaptive"] = "fixed"
+    kind: Literal["fixed", "adaptive", "controller"] = "fixed"
     """fixed: every stage gets the same share of the iterations, the last one the remainder too (the paper's).
-    adaptive: a stage ends when its running signal passes the threshold; the last stage gets what is left."""
+    adaptive: a stage ends when its running signal passes the threshold; the last stage gets what is left.
+    controller: as adaptive, but a stage must also settle, and one that does not learn is undone and tried
+    again more gently. What is said of adaptive below holds for it too, except the cap."""
     signal: Literal["loss", "accuracy"] = "loss"
     """adaptive: what is compared with the threshold."""
     threshold: float | None = None
@@ -38,6 +41,27 @@ class ScheduleConfig:
     """adaptive: a stage ends after this many iterations in any case; no cap if not given."""
     stop_early: bool = False
     """adaptive: end the training when the last stage passes the threshold too."""
+    last_threshold: float | None = field(default=None, metadata=LEFT_OUT_UNLESS_SET)
+    """adaptive: the threshold of the last stage, if it is to be learned better than those on the way."""
+    dwell: int | None = field(default=None, metadata=LEFT_OUT_UNLESS_SET)
+    """controller: iterations for which a learned stage must stay learned before it ends (default 100; 0: ends
+    at once)."""
+    patience: int | None = field(default=None, metadata=LEFT_OUT_UNLESS_SET)
+    """controller: iterations in which the signal must come a tenth nearer to its goal, beginning at chance;
+    otherwise the stage is undone (default 3000; 0: no stage is ever undone)."""
+    attempts: int | None = field(default=None, metadata=LEFT_OUT_UNLESS_SET)
+    """controller: how often a stage is tried before the training gives up (default 4)."""
+    gentler_rehearsal: float | None = field(default=None, metadata=LEFT_OUT_UNLESS_SET)
+    """controller: every further attempt at a stage adds this to the share of rehearsal, up to 0.9 (default
+    0.15; 0: the share stays)."""
+    gentler_lr: float | None = field(default=None, metadata=LEFT_OUT_UNLESS_SET)
+    """controller: every further attempt multiplies the learning rate by this (default 0.7; 1: it stays)."""
+    gentler_dwell: float | None = field(default=None, metadata=LEFT_OUT_UNLESS_SET)
+    """controller: before every further attempt the stage before is trained again, for this many times its
+    dwell, the next time twice this, and so on (default 5; 0: the next attempt begins at once)."""
+    smoothing: float | None = field(default=None, metadata=LEFT_OUT_UNLESS_SET)
+    """controller: from the second attempt on, the share of batches that already show the next stage's format,
+    so that no single step is the hard one (default 0: none). Needs formats that can be told apart."""
 
     def __post_init__(self) -> None:
         require(self.memory >= 1, "schedule.memory", f"must be at least 1, got {self.memory}")
@@ -46,22 +70,56 @@ class ScheduleConfig:
         require(
             good_cap, "schedule.cap", f"must be at least schedule.shortest = {self.shortest}, got {self.cap}"
         )
-        if self.threshold is not None:
-            low, high = (0.0, float("inf")) if self.signal == "loss" else (0.0, 1.0)
-            good = low < self.threshold < high
-            require(good, "schedule.threshold", f"must lie in ({low:g}, {high:g}) for {self.signal}")
-        if self.kind == "fixed":
-            self._refuse_what_has_no_effect()
+        low, high = (0.0, float("inf")) if self.signal == "loss" else (0.0, 1.0)
+        for name in ("threshold", "last_threshold"):
+            value = getattr(self, name)
+            good = value is None or low < value < high
+            why = f"must lie in ({low:g}, {high:g}) for {self.signal}"
+            require(good, f"schedule.{name.replace('_', '-')}", why)
+        self._check_control()
+        self._refuse_what_has_no_effect()
+
+    def _check_control(self) -> None:
+        for name in ("dwell", "patience", "gentler_dwell"):
+            value = getattr(self, name)
+            good = value is None or 0 <= value < float("inf")
+            require(good, f"schedule.{name.replace('_', '-')}", f"must be 0 or more, got {value}")
+        good = self.attempts is None or self.attempts >= 1
+        require(good, "schedule.attempts", f"must be at least 1, got {self.attempts}")
+        good = self.gentler_lr is None or 0 < self.gentler_lr <= 1
+        require(good, "schedule.gentler-lr", f"must lie in (0, 1], got {self.gentler_lr}")
+        for name in ("gentler_rehearsal", "smoothing"):
+            value = getattr(self, name)
+            good = value is None or 0 <= value < 1
+            require(good, f"schedule.{name.replace('_', '-')}", f"must lie in [0, 1), got {value}")
 
     def _refuse_what_has_no_effect(self) -> None:
-        for field in fields(self):
-            if field.name != "kind" and getattr(self, field.name) != field.default:
-                name = field.name.replace("_", "-")
-                raise BadInput(f"schedule.{name}", "belongs to --schedule.kind adaptive; the stages are fixed")
+        for entry in fields(self):
+            kinds = kinds_of(entry.name)
+            if self.kind not in kinds and getattr(self, entry.name) != entry.default:
+                name = entry.name.replace("_", "-")
+                why = "the stages are fixed" if self.kind == "fixed" else f"this schedule is {self.kind}"
+                raise BadInput(f"schedule.{name}", f"belongs to --schedule.kind {kinds[0]}; {why}")
 
     @property
     def bar(self) -> float:
         return DEFAULT_THRESHOLDS[self.signal] if self.threshold is None else self.threshold
+
+
+CONTROLS = (
+    *("dwell", "patience", "attempts", "smoothing"),
+    *("gentler_rehearsal", "gentler_lr", "gentler_dwell"),
+)
+"""The fields that the controller alone reads."""
+
+
+def kinds_of(field_name: str) -> tuple[str, ...]:
+    """The kinds of schedule that read a field of `ScheduleConfig`."""
+    if field_name == "kind":
+        return ("fixed", "adaptive", "controller")
+    if field_name in CONTROLS:
+        return ("controller",)
+    return ("adaptive",) if field_name == "cap" else ("adaptive", "controller")
 
 
 @dataclass(frozen=True)
@@ -120,7 +178,7 @@ def end_step(
     if schedule.kind == "fixed":
         ended = not last and iteration == EqualShares(iterations, stages).end(progress.stage)
     else:
-        passed = signal is not None and in_stage >= schedule.shortest and _passes(schedule, signal)
+        passed = signal is not None and in_stage >= schedule.shortest and passes(schedule, signal, last)
         capped = not last and schedule.cap is not None and in_stage >= schedule.cap
         ended = (passed and (not last or schedule.stop_early)) or capped
     finished = iteration >= iterations or (ended and last)
@@ -131,8 +189,11 @@ def end_step(
 
 def looks_at_signal(schedule: ScheduleConfig, progress: Progress) -> bool:
     """Whether the step about to end needs the running signal: reading it can cost a wait for the device."""
-    return schedule.kind == "adaptive" and (progress.in_stage + 1) % LOOK_EVERY == 0
+    return schedule.kind != "fixed" and (progress.in_stage + 1) % LOOK_EVERY == 0
 
 
-def _passes(schedule: ScheduleConfig, signal: float) -> bool:
-    return signal < schedule.bar if schedule.signal == "loss" else signal > schedule.bar
+def passes(schedule: ScheduleConfig, signal: float, last: bool) -> bool:
+    """Whether a signal is beyond the threshold. last: of the last stage."""
+    own = schedule.last_threshold if last else None
+    bar = schedule.bar if own is None else own
+    return signal < bar if schedule.signal == "loss" else signal > bar

@@ -182,6 +182,7 @@ class Books:
         self.timing = Journal(run.path / "timing.jsonl", "".join(f"{json.dumps(r)}\n" for r in before).encode())
         self.metrics = Journal(run.path / "metrics.jsonl", metrics)
         self.started = self.last_checkpoint = time.perf_counter()
+        self.started_processor = time.process_time()
 
     def row(self, row: Row, stage: Stage) -> None:
         for name, value in row.items():
@@ -200,10 +201,17 @@ class Books:
 
     def note_time(self, stage: Stage) -> None:
         """Seconds since the last note; noted after a checkpoint, so that no second is counted twice."""
-        now = time.perf_counter()
-        seconds = round(now - self.started, 3)
-        self.timing.append({"step": stage.step, "stage": stage.index, "seconds": seconds, "at": time.time()})
-        self.started = now
+        now, processor = time.perf_counter(), time.process_time()
+        self.timing.append(
+            {
+                "step": stage.step,
+                "stage": stage.index,
+                "seconds": round(now - self.started, 3),
+                "processor": round(processor - self.started_processor, 3),
+                "at": time.time(),
+            }
+        )
+        self.started, self.started_processor = now, processor
 
 
 def seconds_spent(run: Run) -> float:

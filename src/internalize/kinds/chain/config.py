@@ -12,7 +12,8 @@ import torch
 from internalize.configs.codec import LEFT_OUT_UNLESS_SET
 from internalize.configs.named import Copies, Source
 from internalize.configs.typed import typed
-from internalize.curricula import ScheduleConfig, find_curriculum
+from internalize.curricula import Curriculum, ScheduleConfig, find_curriculum
+from internalize.curricula.rehearsal import Reach, add_rehearsal
 from internalize.errors import require, require_seed
 from internalize.kinds.chain.starting_weights import find_weights, read_starting_weights
 from internalize.models.gpt2 import ModelConfig
@@ -39,6 +40,9 @@ class OptimizerConfig:
     """Decoupled weight decay, on every parameter."""
     reset: bool = True
     """Forget the optimizer's state at every stage end, as the paper does; no-reset keeps it."""
+    warmup: int | None = field(default=None, metadata=LEFT_OUT_UNLESS_SET)
+    """Iterations at the beginning of every stage over which the learning rate rises to its value; it is there
+    at once if not given."""
 
     def __post_init__(self) -> None:
         require(0 < self.lr < math.inf, "optimizer.lr", f"must be more than 0 and finite, got {self.lr}")
@@ -46,6 +50,12 @@ class OptimizerConfig:
         require(good, "optimizer.betas", f"must lie in [0, 1), got {self.betas}")
         good = 0 <= self.weight_decay < math.inf
         require(good, "optimizer.weight-decay", f"must be 0 or more and finite, got {self.weight_decay}")
+        good = self.warmup is None or self.warmup >= 1
+        require(good, "optimizer.warmup", f"must be at least 1, got {self.warmup}")
+
+    def lr_at(self, in_stage: int) -> float:
+        """The learning rate after so many iterations of a stage."""
+        return self.lr if self.warmup is None else self.lr * min(1.0, (in_stage + 1) / self.warmup)
 
 
 @dataclass(frozen=True)
@@ -115,6 +125,20 @@ class ChainConfig:
     scored: Literal["states"] | None = field(default=None, metadata=LEFT_OUT_UNLESS_SET)
     """states: take the loss on the states alone; on the states and EOS if not given. Without EOS in the loss
     the model cannot end its answer, and is made to write as many states as its format shows."""
+    rehearsal: float | None = field(default=None, metadata=LEFT_OUT_UNLESS_SET)
+    """Share of steps whose whole batch shows the format of an earlier stage, so that it is not forgotten; none
+    if not given."""
+    rehearse: Reach | None = field(default=None, metadata=LEFT_OUT_UNLESS_SET)
+    """Which earlier stages are rehearsed: the previous one (if not given), or all of them, each as often."""
+    length_token: bool | None = field(default=None, metadata=LEFT_OUT_UNLESS_SET)
+    """Whether the prompt ends in a token that tells the answer's length, as it does for a mixture."""
+    keep_positions: bool | None = field(default=None, metadata=LEFT_OUT_UNLESS_SET)
+    """Whether a state is predicted by the same learned position at all stages: when states before it are taken
+    away, the rows of the position table move along. If not, all positions of the answer have to learn anew at
+    every stage what their neighbours knew."""
+    operations_limit: float | None = field(default=None, metadata=LEFT_OUT_UNLESS_SET)
+    """End the training after so many operations of the cost model, whatever iterations are left; no limit if
+    not given. For methods at equal compute."""
 
     def __post_init__(self) -> None:
         require(self.horizon >= 1, "horizon", f"must be at least 1, got {self.horizon}")
@@ -123,12 +147,16 @@ class ChainConfig:
         require(self.log_every >= 1, "log-every", f"must be at least 1, got {self.log_every}")
         shares = self.held_out is None or 0 < self.held_out < 1
         require(shares, "held-out", f"must lie between 0 and 1, got {self.held_out}")
+        shares = self.rehearsal is None or 0 < self.rehearsal < 1
+        require(shares, "rehearsal", f"must lie between 0 and 1, got {self.rehearsal}")
+        good = self.operations_limit is None or self.operations_limit > 0
+        require(good, "operations-limit", f"must be more than 0, got {self.operations_limit}")
         require_seed(self.seed)
 
     def check(self, copies: Copies) -> list[Source]:
         """Find every name in the config; refuse what does not fit together. Returns the user's files."""
         task, task_source = find_task(self.task, "task", copies)
-        curriculum, curriculum_source = find_curriculum(self.method, self.horizon, copies)
+        curriculum, curriculum_source = self.find_curriculum(copies)
         inputs = parse_inputs(self.inputs, task.symbols, "inputs")
         ood_inputs = parse_inputs(self.ood_inputs, task.symbols, "ood-inputs")
         if self.held_out is not None:
@@ -146,6 +174,13 @@ class ChainConfig:
                 "kernel",
                 "cannot be fast with model.dropout: the fast path drops nothing",
             )
+        if self.keep_positions:
+            learned = self.model.positions == "absolute" and self.model.network is None
+            require(learned, "keep-positions", "needs the learned absolute positions of the built-in GPT-2")
+            good = self.rehearse != "all" and all(
+                len(curriculum.formats(stage)) == 1 or self.rehearsal for stage in (1, curriculum.stages)
+            )
+            require(good, "keep-positions", "keeps those of a stage and the one before: mix in no others")
         if self.scored is not None:
             hinted = curriculum.length_hint
             require(
@@ -166,6 +201,14 @@ class ChainConfig:
             model.check()
         sources = (task_source, curriculum_source, network_source, weights)
         return [source for source in sources if source is not None]
+
+    def find_curriculum(self, copies: Copies) -> tuple[Curriculum, Source | None]:
+        """The method's curriculum with the rehearsal asked for, and the user's file behind it."""
+        curriculum, source = find_curriculum(self.method, self.horizon, copies)
+        told = add_rehearsal(curriculum, self.rehearsal, self.rehearse, self.length_token)
+        if self.schedule.smoothing:
+            require(told.length_hint, "schedule.smoothing", "needs --length-token, which tells formats apart")
+        return told, source
 
     @property
     def samples_per_step(self) -> int:

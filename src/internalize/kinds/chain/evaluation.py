@@ -32,16 +32,19 @@ def modes(curriculum: Curriculum, stage: int) -> list[Mode]:
     """Models with a length token are asked for their shortest answer and for their longest."""
     if not curriculum.length_hint:
         return [Mode("", None, curriculum.shown(stage))]
-    formats = sorted(curriculum.formats(stage), key=len)
-    return [
-        Mode("", len(formats[0]) + 1, formats[0]),
-        Mode("chain_", len(formats[-1]) + 1, formats[-1]),
-    ]
+    shortest, longest = curriculum.shortest(stage), curriculum.longest(stage)
+    return [Mode("", len(shortest) + 1, shortest), Mode("chain_", len(longest) + 1, longest)]
 
 
-def evaluation_row(experiment: ChainExperiment, state: ChainState, streams: Streams, samples: int) -> Row:
-    """ID and OOD accuracy with intervals, accuracy on the stage's own target, response length."""
+def evaluation_row(
+    experiment: ChainExperiment, state: ChainState, streams: Streams, samples: int
+) -> tuple[Row, float]:
+    """ID and OOD accuracy with intervals, accuracy on the stage's own target, response length.
+
+    Besides, the ID accuracy of direct answers, to the shortest thing that the model can be asked for.
+    """
     row: Row = {}
+    direct = 0.0
     for mode in modes(experiment.curriculum, state.progress.stage):
         both = _measure_both(experiment, state, mode, samples, streams, "evaluate", state.progress.iteration)
         for name, found in both.items():
@@ -53,7 +56,9 @@ def evaluation_row(experiment: ChainExperiment, state: ChainState, streams: Stre
                 f"{key}_exact_chain": found.exact_chain.value,
                 f"{key}_response_length": found.response_length,
             }
-    return row
+        if not mode.prefix:
+            direct = both["id"].direct_accuracy.value
+    return row, direct
 
 
 def summary_row(experiment: ChainExperiment, state: ChainState, streams: Streams) -> Row:
@@ -79,7 +84,18 @@ def summary_row(experiment: ChainExperiment, state: ChainState, streams: Streams
         "stages": experiment.curriculum.stages,
         "kernel": state.kernel,
         **coverage_row(experiment, state.progress.iteration),
+        **cost_row(experiment, state, bool(row["internalized"])),
     }
+    return row
+
+
+def cost_row(experiment: ChainExperiment, state: ChainState, internalized: bool) -> Row:
+    """What the training cost, in all and until it internalized; how often the controller went back."""
+    row: Row = {}
+    if state.ledger is not None:
+        row |= state.ledger.row(experiment.config.batch, experiment.curriculum.stages, internalized)
+    if state.control is not None:
+        row |= {"attempts_undone": state.control.undone, "gave_up": state.control.gave_up or None}
     return row
 
 

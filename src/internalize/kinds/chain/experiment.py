@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -11,11 +14,15 @@ from torch import Tensor
 
 from internalize.configs.named import Copies
 from internalize.contract import Row, Stage
-from internalize.curricula import Progress, Shown, find_curriculum
+from internalize.curricula import Progress, Shown
+from internalize.curricula.controller import Control, Gentleness, control_step, enter_next, gentleness, go_back
+from internalize.curricula.rehearsal import Rehearsed
 from internalize.curricula.schedule import begin_step, end_step, looks_at_signal
 from internalize.kinds.chain.config import ChainConfig
+from internalize.kinds.chain.cost import Ledger, ledger_from_json
 from internalize.kinds.chain.data import TrainingData
 from internalize.kinds.chain.evaluation import evaluation_row, summary_row
+from internalize.kinds.chain.positions import KeptPositions
 from internalize.kinds.chain.starting_weights import find_weights, read_starting_weights
 from internalize.kinds.chain.state import AnswerAverages, ChainState, part_of
 from internalize.measure.cost import NetworkCosts, costs_of
@@ -25,7 +32,7 @@ from internalize.models.huggingface import folder_files, is_exportable
 from internalize.models.language_model import LanguageModel
 from internalize.models.own_network import find_network
 from internalize.models.parameters import AdamW, flatten_parameters
-from internalize.models.path import Kernel, choose_kernel, make_step
+from internalize.models.path import AnswerStats, Kernel, choose_kernel, make_step
 from internalize.runtime.experiment import Finish
 from internalize.runtime.streams import Streams
 from internalize.sequences.rendering import Renderer, vocabulary_of
@@ -41,7 +48,7 @@ class ChainExperiment:
         self.device = device
         self.copies = copies
         self.task = find_task(config.task, "task", copies)[0].to(device)
-        self.curriculum = find_curriculum(config.method, config.horizon, copies)[0]
+        self.curriculum = config.find_curriculum(copies)[0]
         self._make_model = find_network(config.model, copies)[0]
         self.split = None if config.held_out is None else Split(config.held_out, config.seed)
         self.inputs = self.test_inputs(config.inputs)
@@ -51,6 +58,7 @@ class ChainExperiment:
         vocabulary = vocabulary_of(self.task, config.horizon, self.curriculum.length_hint)
         self.renderer = Renderer(vocabulary, config.horizon, initial)
         self.data = TrainingData(self.task, trained_on, config.batch, config.horizon, initial)
+        self._operations: dict[int, int] = {}
 
     def test_inputs(self, text: str, field: str = "inputs") -> InputDistribution:
         """The distribution of that name for measuring: on held-out inputs alone, where there are any."""
@@ -67,14 +75,24 @@ class ChainExperiment:
         else:
             source = find_weights(config.init_from, self.copies)
             model.load(read_starting_weights(model, source), "init-from")
-        return self.assemble(model, Progress())
+        return self.assemble(model, Progress(), ledger=Ledger())
 
     def restore(self, tensors: Mapping[str, Tensor], scalars: Mapping[str, Any]) -> ChainState:
         model = self.new_model()
         model.load(part_of(tensors, "model"), "checkpoint")
-        state = self.assemble(model, Progress(**scalars["progress"]), scalars["kernel"])
+        cost = scalars.get("cost")  # states of earlier versions have none
+        control = Control(**scalars["control"]) if "control" in scalars else None
+        state = self.assemble(
+            model,
+            Progress(**scalars["progress"]),
+            scalars["kernel"],
+            None if cost is None else ledger_from_json(cost),
+            control,
+        )
         state.optimizer.load(part_of(tensors, "optimizer"), scalars["optimizer"])
         state.averages.load(part_of(tensors, "averages"))
+        if state.good is not None:
+            state.good.load(part_of(tensors, "good"), scalars["good"])
         return state
 
     def _kernel(self) -> Kernel:
@@ -97,51 +115,178 @@ class ChainExperiment:
         """Training data in batches of another size, to time a step on."""
         return TrainingData(self.task, self.data.inputs, batch, self.config.horizon, self.data.initial_state)
 
-    def assemble(self, model: LanguageModel, progress: Progress, kernel: Kernel | None = None) -> ChainState:
+    def assemble(
+        self,
+        model: LanguageModel,
+        progress: Progress,
+        kernel: Kernel | None = None,
+        ledger: Ledger | None = None,
+        control: Control | None = None,
+    ) -> ChainState:
         """The state with this model; the kernel is chosen if none is given."""
         kernel = kernel or self._kernel()
+        if control is None and self.config.schedule.kind == "controller":
+            control = Control()
         parameters, gradient = flatten_parameters(model)
         choice = self.config.optimizer
         optimizer = AdamW(parameters, gradient, choice.lr, choice.betas, choice.weight_decay)
-        averages = AnswerAverages(self.config.horizon + 1, self.device)
+        rehearses = isinstance(self.curriculum, Rehearsed)
+        averages = AnswerAverages(self.config.horizon + 1, self.device, rehearses)
         step = make_step(kernel, self.config.precision, model, gradient)
-        return ChainState(model, optimizer, step, averages, progress, kernel)
+        positions = None
+        if self.config.keep_positions:
+            assert isinstance(model, GPT2)  # the config's check
+            positions = KeptPositions(model, optimizer, self.renderer.prompt_length - 1, self.curriculum)
+        return ChainState(model, optimizer, step, averages, progress, kernel, ledger, control, positions)
 
     # A step ----------------------------------------------------------------------------------------------
 
     def advance(self, state: ChainState, streams: Streams) -> tuple[ChainState, Row | None]:
         """One iteration; consumes streams("data", …), and "format" and "dropout" where there are any."""
         config = self.config
-        if state.progress.stage_ended:
+        if state.control is not None and state.control.lost:
+            self._take_back(state)
+        elif state.progress.stage_ended:
             self._enter_next_stage(state)
-        progress = state.progress
+        progress, manner = state.progress, self.manner(state.control)
         symbols, states = self.data(progress.iteration, streams)
-        shown = self.shown_at(progress, streams)
+        shown = self.shown_at(progress, streams, manner)
         tokens = self.renderer.sequence(symbols, states, shown)
         if config.scored == "states":
             tokens = tokens[:, :-1]
         drops = None if config.model.dropout is None else streams("dropout", progress.iteration)
-        stats = state.step(tokens, self.renderer.prompt_length, drops)
+        with self._positions_for(state, shown):
+            stats = state.step(tokens, self.renderer.prompt_length, drops)
+        state.optimizer.lr = config.optimizer.lr_at(progress.in_stage) * manner.lr
         state.optimizer.step()
-        state.averages.add(stats, config.schedule.memory)
+        self._note_step(state, stats, shown)
         signal = state.averages.signal(config.schedule) if looks_at_signal(config.schedule, progress) else None
-        state.progress = end_step(config.schedule, progress, config.iterations, self.curriculum.stages, signal)
+        self._end_step(state, signal)
         due = state.progress.iteration % config.log_every == 0 or state.progress.stage_ended
-        return state, self._training_row(state) if due else None
+        return state, self._training_row(state) if due or self._is_lost(state) else None
+
+    def manner(self, control: Control | None) -> Gentleness:
+        """How steps are trained: as the config says, or as the controller's attempt wants it."""
+        share = self.config.rehearsal or 0.0
+        if control is None:
+            return Gentleness(rehearsal=share, lr=1.0, ahead=0.0)
+        return gentleness(self.config.schedule, control, share)
+
+    def _note_step(self, state: ChainState, stats: AnswerStats, shown: Shown) -> None:
+        foreign = isinstance(self.curriculum, Rehearsed) and shown != self.curriculum.shown(
+            state.progress.stage
+        )
+        if foreign:
+            state.averages.add_rehearsed(stats)
+        else:
+            state.averages.add(stats, self.config.schedule.memory)
+        if state.ledger is not None:
+            state.ledger = state.ledger.step(self.operations_of_step(len(shown) + 1), foreign)
+
+    def operations_of_step(self, answer: int) -> int:
+        """Of one training step on answers of that many tokens, EOS included."""
+        if answer not in self._operations:
+            prompt = self.renderer.prompt_length
+            self._operations[answer] = self.costs.training_flops(self.config.batch, prompt, answer)
+        return self._operations[answer]
+
+    def _end_step(self, state: ChainState, signal: float | None) -> None:
+        config, stages = self.config, self.curriculum.stages
+        if state.control is None:
+            state.progress = end_step(config.schedule, state.progress, config.iterations, stages, signal)
+        else:
+            state.progress, state.control = control_step(
+                config.schedule,
+                state.progress,
+                state.control,
+                config.iterations,
+                stages,
+                signal,
+                self.chance,
+            )
+        progress = state.progress
+        if state.ledger is not None and progress.stage_ended and self._has_passed(state):
+            state.ledger = state.ledger.stage_passed(progress.stage, progress.iteration)
+        limit = config.operations_limit
+        if state.ledger is not None and limit is not None and state.ledger.operations >= limit:
+            state.progress = replace(progress, stage_ended=True, finished=True)
+
+    @property
+    def chance(self) -> float:
+        """The schedule's signal for a model that knows nothing of a state."""
+        states = self.task.states
+        return math.log(states) if self.config.schedule.signal == "loss" else 1 / states
+
+    def _has_passed(self, state: ChainState) -> bool:
+        """Whether the stage that just ended did so by its schedule, and not because the iterations ran out."""
+        if state.control is not None:
+            return state.control.settled
+        ran_out = state.progress.finished and state.progress.iteration >= self.config.iterations
+        return self.config.schedule.kind == "fixed" or not ran_out
+
+    def _is_lost(self, state: ChainState) -> bool:
+        return state.control is not None and state.control.lost
 
     def _enter_next_stage(self, state: ChainState) -> None:
-        state.progress = begin_step(state.progress)
+        before = state.progress.stage
+        if state.control is None:
+            state.progress = begin_step(state.progress)
+        else:
+            assert state.good is not None
+            state.good.keep(state.optimizer)
+            state.progress, state.control = enter_next(state.progress, state.control)
+        self._move_positions(state, before)
         state.averages.begin_stage()
         if self.config.optimizer.reset:
             state.optimizer.reset()
 
-    def shown_at(self, progress: Progress, streams: Streams) -> Shown:
-        """The states this iteration shows; a mixture draws them from streams("format", iteration)."""
+    def _take_back(self, state: ChainState) -> None:
+        """Undo a lost attempt: weights and optimizer as they were at the end of the stage before."""
+        assert state.control is not None
+        assert state.good is not None
+        state.good.take_back(state.optimizer)
+        passed = state.control.frontier - 1
+        state.progress, state.control = go_back(self.config.schedule, state.progress, state.control)
+        self._move_positions(state, passed)
+        state.averages.begin_stage()
+        if self.config.optimizer.reset:
+            state.optimizer.reset()
+        if state.ledger is not None:
+            state.ledger = state.ledger.attempt_undone()
+
+    def _move_positions(self, state: ChainState, stage: int) -> None:
+        """From their order at that stage (the present one, or the one before) to that of the present one."""
+        if state.positions is not None:
+            state.positions.begin_stage(stage, state.progress.stage)
+
+    @contextmanager
+    def _positions_for(self, state: ChainState, shown: Shown) -> Iterator[None]:
+        """While a step in the format of another stage is computed, that stage's order of positions."""
+        own, near = state.progress.stage, (0, -1, 1)
+        if state.positions is None or shown == self.curriculum.shown(own):
+            yield
+            return
+        stages = [own + by for by in near if 1 <= own + by <= self.curriculum.stages]
+        other = next(stage for stage in stages if self.curriculum.shown(stage) == shown)
+        state.positions.move_weights(own, other)
+        yield
+        state.positions.move_weights_back(own, other)
+
+    def shown_at(self, progress: Progress, streams: Streams, manner: Gentleness | None = None) -> Shown:
+        """The states this iteration shows; where there are several formats, streams("format", iteration)
+        decides.
+        """
+        manner = manner or self.manner(None)
         formats = self.curriculum.formats(progress.stage)
-        if len(formats) == 1:
+        if len(formats) == 1 and not manner.ahead:
             return formats[0]
         generator = streams("format", progress.iteration)
-        return formats[int(torch.randint(len(formats), (), generator=generator, device=generator.device))]
+        if not isinstance(self.curriculum, Rehearsed):
+            return formats[int(torch.randint(len(formats), (), generator=generator, device=generator.device))]
+        chance, which = torch.rand(2, generator=generator, device=generator.device).tolist()
+        if chance >= 1 - manner.ahead and progress.stage < self.curriculum.stages:
+            return self.curriculum.shown(progress.stage + 1)
+        return self.curriculum.draw(progress.stage, manner.rehearsal, chance, which)
 
     def _training_row(self, state: ChainState) -> Row:
         row: Row = {
@@ -149,7 +294,17 @@ class ChainExperiment:
             "iteration": state.progress.iteration,
             "stage": state.progress.stage,
             **state.averages.read_window(),
+            **self._story(state),
         }
+        return row
+
+    def _story(self, state: ChainState) -> Row:
+        """What the training has cost so far; which attempt this is, and whether it was the last step of one."""
+        row: Row = {} if state.ledger is None else {"operations": state.ledger.operations}
+        if state.control is not None:
+            row["attempt"] = state.control.attempt
+            if state.control.lost:
+                row["lost"] = True
         return row
 
     # For the loop ----------------------------------------------------------------------------------------
@@ -159,11 +314,21 @@ class ChainExperiment:
         return Stage(
             index=progress.stage,
             total=self.curriculum.stages,
-            label=self.curriculum.label(progress.stage),
-            just_ended=progress.stage_ended,
+            label=self._label(state),
+            just_ended=progress.stage_ended and not self._gave_up(state),
             step=progress.iteration,
             steps=self.config.iterations,
         )
+
+    def _label(self, state: ChainState) -> str:
+        label = self.curriculum.label(state.progress.stage)
+        if state.control is None or state.control.attempt == 1:
+            return label
+        return f"{label}, attempt {state.control.attempt} at stage {state.control.frontier}"
+
+    def _gave_up(self, state: ChainState) -> bool:
+        """A stage that was given up is not kept as one that ended."""
+        return state.control is not None and bool(state.control.gave_up)
 
     def done(self, state: ChainState) -> bool:
         return state.progress.finished
@@ -173,13 +338,14 @@ class ChainExperiment:
         return state.progress.stage_ended or state.progress.iteration % every == 0
 
     def evaluate(self, state: ChainState, streams: Streams) -> Row:
-        """Consumes streams("evaluate/…", iteration)."""
-        row: Row = {
-            "event": "evaluation",
-            "iteration": state.progress.iteration,
-            "stage": state.progress.stage,
-        }
-        return row | evaluation_row(self, state, streams, self.config.evaluation.samples)
+        """Consumes streams("evaluate/…", iteration). Of the state only the ledger of costs takes note of it."""
+        progress = state.progress
+        row: Row = {"event": "evaluation", "iteration": progress.iteration, "stage": progress.stage}
+        found, direct = evaluation_row(self, state, streams, self.config.evaluation.samples)
+        if state.ledger is not None:
+            last = progress.stage == self.curriculum.stages
+            state.ledger = state.ledger.measured(progress.iteration, last, direct)
+        return row | found | self._story(state)
 
     def snapshot(self, state: ChainState) -> dict[str, Tensor]:
         return state.weights()

@@ -10,16 +10,23 @@ import torch
 from torch import Tensor
 
 from internalize.curricula import Progress, ScheduleConfig
+from internalize.curricula.controller import Control
+from internalize.kinds.chain.cost import Ledger
+from internalize.kinds.chain.positions import KeptPositions
 from internalize.models.language_model import LanguageModel
 from internalize.models.parameters import AdamW
 from internalize.models.path import AnswerStats, Kernel, Step
 
 
 class AnswerAverages:
-    """Loss and accuracy at each answer position: a window since the last row, and a running average."""
+    """Loss and accuracy at each answer position: a window since the last row, and a running average.
 
-    def __init__(self, positions: int, device: torch.device) -> None:
-        """positions: the most an answer can have, T+1."""
+    Only answers in the stage's own format count here: the same position of another format is another state.
+    """
+
+    def __init__(self, positions: int, device: torch.device, rehearsal: bool = False) -> None:
+        """positions: the most an answer can have, T+1. rehearsal: whether other formats come in between."""
+        self.rehearsed = torch.zeros(2, device=device) if rehearsal else None  # summed loss, and how many
         self.window = torch.zeros(2, positions, device=device)
         self.counts = torch.zeros(positions, device=device)
         self.running = torch.zeros(2, positions, device=device)
@@ -36,18 +43,49 @@ class AnswerAverages:
         share = 1.0 / self.running_counts[:answer].clamp(max=memory)
         self.running[:, :answer] += (new - self.running[:, :answer]) * share
 
+    def add_rehearsed(self, stats: AnswerStats) -> None:
+        """A step in the format of another stage."""
+        assert self.rehearsed is not None
+        self.rehearsed += torch.stack([stats.loss.mean(), torch.ones_like(stats.loss[0])])
+
     def read_window(self) -> dict[str, float]:
         """Means since the last call: over all positions, and the worst position's loss. Empties the window."""
+        rehearsed = self._read_rehearsed()
+        if not bool(self.counts.any()):  # every step since the last row was of another stage
+            return self._read_running() | rehearsed
         seen = self.counts > 0
         per_position = self.window[:, seen] / self.counts[seen]
         mean = self.window[:, seen].sum(1) / self.counts[seen].sum()
         loss, accuracy, worst = torch.stack([mean[0], mean[1], per_position[0].max()]).tolist()
         self.window.zero_()
         self.counts.zero_()
-        return {"loss": loss, "token_accuracy": accuracy, "worst_loss": worst}
+        return {"loss": loss, "token_accuracy": accuracy, "worst_loss": worst} | rehearsed
 
-    def signal(self, schedule: ScheduleConfig) -> float:
-        """The running loss or accuracy, at the worst position or averaged over all, as the schedule wants."""
+    def _read_rehearsed(self) -> dict[str, float]:
+        if self.rehearsed is None or not bool(self.rehearsed[1]):
+            return {}
+        loss = float(self.rehearsed[0] / self.rehearsed[1])
+        self.rehearsed.zero_()
+        return {"rehearsed_loss": loss}
+
+    def _read_running(self) -> dict[str, float]:
+        seen = self.running_counts > 0
+        if not bool(seen.any()):
+            return {}
+        loss, accuracy = self.running[:, seen]
+        return {
+            "loss": float(loss.mean()),
+            "token_accuracy": float(accuracy.mean()),
+            "worst_loss": float(loss.max()),
+        }
+
+    def signal(self, schedule: ScheduleConfig) -> float | None:
+        """The running loss or accuracy, at the worst position or averaged over all, as the schedule wants.
+
+        None where every step of the stage so far was a rehearsal.
+        """
+        if self.rehearsed is not None and not bool(self.running_counts.any()):
+            return None
         row = self.running[0 if schedule.signal == "loss" else 1, self.running_counts > 0]
         if schedule.judge == "mean":
             return float(row.mean())
@@ -58,16 +96,43 @@ class AnswerAverages:
         self.running_counts.zero_()
 
     def tensors(self) -> dict[str, Tensor]:
+        rehearsed = {} if self.rehearsed is None else {"rehearsed": self.rehearsed}
         return {
             "window": self.window,
             "counts": self.counts,
             "running": self.running,
             "running_counts": self.running_counts,
+            **rehearsed,
         }
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
         for name, own in self.tensors().items():
             own.copy_(tensors[name])
+
+
+class GoodStage:
+    """Weights and optimizer at the end of the last stage that passed: what a lost attempt goes back to."""
+
+    def __init__(self, optimizer: AdamW) -> None:
+        own = {"parameters": optimizer.parameters, **optimizer.tensors()}
+        self.kept = {name: tensor.detach().clone() for name, tensor in own.items()}
+        self.optimizer_scalars = optimizer.scalars()
+
+    def keep(self, optimizer: AdamW) -> None:
+        for name, tensor in {"parameters": optimizer.parameters, **optimizer.tensors()}.items():
+            self.kept[name].copy_(tensor.detach())
+        self.optimizer_scalars = optimizer.scalars()
+
+    @torch.no_grad()
+    def take_back(self, optimizer: AdamW) -> None:
+        optimizer.parameters.copy_(self.kept["parameters"])
+        moments = {name: tensor for name, tensor in self.kept.items() if name != "parameters"}
+        optimizer.load(moments, self.optimizer_scalars)
+
+    def load(self, tensors: Mapping[str, Tensor], scalars: dict[str, int]) -> None:
+        for name, tensor in self.kept.items():
+            tensor.copy_(tensors[name])
+        self.optimizer_scalars = scalars
 
 
 class ChainState:
@@ -81,13 +146,24 @@ class ChainState:
         averages: AnswerAverages,
         progress: Progress,
         kernel: Kernel,
+        ledger: Ledger | None,
+        control: Control | None = None,
+        positions: KeptPositions | None = None,
     ) -> None:
+        """ledger: None where the training was begun before its cost was counted. control: the controller's.
+
+        positions: where states keep theirs, the table, in the order for the present stage between two steps.
+        """
         self.model = model
         self.optimizer = optimizer
         self.step = step
         self.averages = averages
         self.progress = progress
         self.kernel = kernel
+        self.ledger = ledger
+        self.control = control
+        self.good = None if control is None else GoodStage(optimizer)
+        self.positions = positions
 
     def weights(self) -> dict[str, Tensor]:
         return self.model.weights()
@@ -97,15 +173,20 @@ class ChainState:
             "model": self.weights(),
             "optimizer": self.optimizer.tensors(),
             "averages": self.averages.tensors(),
+            "good": {} if self.good is None else self.good.kept,
         }
         return {f"{part}/{name}": tensor for part, named in parts.items() for name, tensor in named.items()}
 
     def scalars(self) -> dict[str, Any]:
-        return {
+        saved: dict[str, Any] = {
             "progress": asdict(self.progress),
             "optimizer": self.optimizer.scalars(),
             "kernel": self.kernel,
+            "cost": None if self.ledger is None else self.ledger.to_json(),
         }
+        if self.control is not None and self.good is not None:
+            saved |= {"control": asdict(self.control), "good": self.good.optimizer_scalars}
+        return saved
 
 
 def part_of(tensors: Mapping[str, Tensor], part: str) -> dict[str, Tensor]:

@@ -1,0 +1,171 @@
+"""Race, frontier and atlas: on planted outcomes, and once each on the command line with tiny runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from internalize import ChainConfig, ModelConfig, ScheduleConfig
+from internalize.analysis.frontier import fit_law, search
+from internalize.analysis.race import (
+    Finish,
+    as_latex,
+    as_markdown,
+    entrant_config,
+    standings,
+    waiting_shares,
+)
+from internalize.cli import main
+from internalize.errors import BadInput
+from internalize.kinds.entrance import forecast_of
+
+TINY = [
+    *("--task", "C2", "--horizon", "3", "--model.depth", "1", "--model.width", "16", "--model.heads", "4"),
+    *("--batch", "16", "--optimizer.lr", "5e-3", "--evaluation.samples", "50", "--evaluation.final-samples"),
+    *("200", "--evaluation.every", "100", "--schedule.threshold", "0.2", "--quiet", "--device", "cpu"),
+]
+
+
+def said(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
+    code = main(list(words))
+    captured = capsys.readouterr()
+    assert code == 0, captured.err
+    found: dict[str, Any] = json.loads(captured.out.splitlines()[-1])
+    return found
+
+
+# Race ----------------------------------------------------------------------------------------------------
+
+
+def finish(entrant: str, seed: int, cost: float | None, ood: float = 0.5, chain: float | None = None) -> Finish:
+    return Finish(entrant, seed, cost is not None, cost, 100.0, 0.9, ood, chain)
+
+
+def test_standings_on_planted_outcomes() -> None:
+    """quick: 3 of 4 at 10, 20, 30; slow: 3 of 4 at 60, 70, 80; never: 0 of 2."""
+    runs = [
+        *(finish("slow", seed, cost) for seed, cost in enumerate([60.0, None, 80.0, 70.0])),
+        *(finish("quick", seed, cost, 0.8, 0.99) for seed, cost in enumerate([30.0, 10.0, None, 20.0])),
+        *(finish("never", seed, None) for seed in range(2)),
+    ]
+    quick, slow, never = standings(runs, 100.0)
+    assert [quick.entrant, slow.entrant, never.entrant] == ["quick", "slow", "never"]
+    assert (quick.median_cost, quick.mean_cost) == (20, 40)  # (10 + 20 + 30 + 100) / 4
+    assert (slow.median_cost, slow.mean_cost) == (70, 77.5)
+    assert (never.median_cost, never.mean_cost) == (None, 100)
+    assert quick.chain is not None
+    assert (quick.chain.successes, quick.chain.trials) == (4, 4)
+    assert slow.chain is None
+    assert waiting_shares([30.0, 10.0, None, 20.0]) == [(0, 1), (10, 0.75), (20, 0.5), (30, 0.25)]
+    assert as_markdown(("a", "b"), [("1", "2 %")]) == "| a | b |\n| --- | --- |\n| 1 | 2 % |\n"
+    assert r"1 & 2 \%\_x \\" in as_latex(("a", "b"), [("1", "2 %_x")])
+
+
+@pytest.mark.parametrize("method", ["left", "inductive", "mixture", "cot"])
+def test_fixed_stages_spend_the_budget_and_no_more(method: str) -> None:
+    """By the forecast, which counts what a run will cost in another place."""
+    base = ChainConfig(task="C3", horizon=5, model=ModelConfig(depth=1, width=16, heads=4), batch=8)
+    config = entrant_config(f"{method}+fixed", base, 1e9)
+    assert config.schedule == ScheduleConfig()
+    assert 0.98e9 < forecast_of(config).training_flops <= 1e9
+
+
+def test_entrants() -> None:
+    base = ChainConfig(task="C3", horizon=5, rehearsal=0.3, rehearse="all", length_token=True)
+    plain, told = entrant_config("left", base, 1e12), entrant_config("left+rehearsal", base, 1e12)
+    assert (plain.rehearsal, plain.length_token, plain.operations_limit) == (None, None, 1e12)
+    assert (told.rehearsal, told.rehearse, told.length_token) == (0.3, "all", True)
+    for wrong in ("left+magic", "lefft"):
+        with pytest.raises(BadInput, match="meth"):
+            entrant_config(wrong, base, 1e12)
+
+
+def test_a_race_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    race = said(
+        capsys,
+        *("race", "--operations", "2e8", "--methods", "left,mixture", "--seeds", "1", "--workers", "1"),
+        *("--out", str(tmp_path), "--json", *TINY),
+    )
+    spent = {run["entrant"]: run["spent"] for run in race["runs"]}
+    assert set(spent) == {"left", "mixture"}
+    assert all(operations < 2.02e8 for operations in spent.values())  # one step may go beyond
+    names = {path.name for path in (tmp_path / "race").iterdir()}
+    assert {"race.json", "race.md", "race.tex", "race.png", "race.svg"} <= names
+
+
+# Frontier ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("truth", "first", "most", "largest", "missed", "tried"),
+    [
+        (11, 4, 64, 11, 12, [4, 8, 16, 12, 10, 11]),
+        (3, 4, 64, None, 4, [4]),
+        (64, 4, 64, 64, None, [4, 8, 16, 32, 64]),
+        (100, 5, 60, 60, None, [5, 10, 20, 40, 60]),
+        (4, 4, 64, 4, 5, [4, 8, 6, 5]),
+    ],
+)
+def test_the_search_on_planted_outcomes(
+    truth: int, first: int, most: int, largest: int | None, missed: int | None, tried: list[int]
+) -> None:
+    found = search(lambda horizon: horizon <= truth, first, most)
+    assert (found.largest, found.smallest_missed) == (largest, missed)
+    assert [horizon for horizon, _ in found.tried] == tried
+
+
+def test_a_planted_law_is_found() -> None:
+    exact = fit_law([(t, 7.0 * t**2.5) for t in (4, 8, 8, 16)])
+    assert exact is not None
+    assert (exact.factor, exact.exponent) == pytest.approx((7.0, 2.5))
+    assert exact.low == pytest.approx(2.5)
+    noisy = fit_law([(t, 7.0 * t**2.5 * f) for t in (4, 8, 16, 32) for f in (0.5, 1.0, 2.0)])
+    assert noisy is not None
+    assert noisy.low < 2.5 < noisy.high
+    assert noisy.high - noisy.low > 0.1
+    assert fit_law([(4, 1.0), (4, 2.0)]) is None
+
+
+def test_a_frontier_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["frontier", "--minutes", "1", "--seeds", "1", "--first", "2", "--most", "3", *TINY]
+    words = [*words, "--iterations", "3000", "--out", str(tmp_path), "--json"]
+    found = said(capsys, *words)
+    assert [row["horizon"] for row in found["runs"]] == [2, 3]
+    assert found["largest"] == 3
+    assert all(0 < row["seconds"] < 60 for row in found["runs"])
+    again = said(capsys, *words)  # finished runs are read, not trained again
+    assert again["runs"] == found["runs"]
+
+
+def test_a_run_out_of_time_is_left_to_go_on_with(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["frontier", "--seeds", "1", "--first", "2", "--most", "2", *TINY, "--iterations", "200000"]
+    words = [*words, "--schedule.threshold", "1e-9", "--out", str(tmp_path), "--json"]
+    found = said(capsys, *words, "--minutes", "0.02")
+    assert [row["ended"] for row in found["runs"]] == ["out of time"]
+    assert found["largest"] is None
+    (status,) = (json.loads(path.read_text()) for path in tmp_path.glob("*/status.json"))
+    assert status["state"] == "interrupted"
+
+
+# Atlas ---------------------------------------------------------------------------------------------------
+
+
+def test_an_atlas_of_two_tasks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sweep = tmp_path / "two.yaml"
+    sweep.write_text(
+        "base: {horizon: 2, iterations: 400, batch: 16, model: {depth: 1, width: 16, heads: 4},\n"
+        "       optimizer: {lr: 5e-3}, evaluation: {samples: 50, final_samples: 100, every: 100}}\n"
+        "grid: {task: [C2, S3]}\n"
+    )
+    out = str(tmp_path / "runs")
+    said(capsys, *("sweep", str(sweep), "--out", out, "--quiet", "--no-estimate", "--workers", "1", "--json"))
+    found = said(capsys, "atlas", str(sweep), "--out", out, "--json")
+    assert {place["task"] for place in found["places"]} == {"C2", "S3"}
+    by_task = {place["task"]: place["predictors"] for place in found["places"]}
+    assert by_task["S3"]["transformations"] == 6
+    assert by_task["C2"]["prime_powers"] == 2
+    assert by_task["C2"]["construction_width"] < by_task["S3"]["construction_width"]
+    assert (Path(out) / "atlas" / "atlas.md").read_text().count("\n") == 4
