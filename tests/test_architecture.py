@@ -16,6 +16,7 @@ import internalize
 PACKAGE = Path(internalize.__file__).parent
 ROOMS = [
     "errors",
+    "contract",
     "configs",
     "statistics",
     "display",
@@ -75,7 +76,7 @@ def room_of(parts: tuple[str, ...]) -> str | None:
 def test_the_walk_sees_the_package() -> None:
     """Else the other tests would pass on nothing."""
     assert len(SOURCES) > 50
-    found = set(imports(PACKAGE / "runtime" / "training.py"))
+    found = set(imports(PACKAGE / "runtime" / "train.py"))
     assert {"internalize.runs.folder.Run", "torch"} <= found
 
 

@@ -19,7 +19,7 @@ from internalize.kinds.parity.batch import phase_batch
 from internalize.kinds.parity.watch import no_extremes, phase_report
 from internalize.models.mlp import Shape
 from internalize.runs.exporting import flat
-from internalize.runtime.kinds import ExperimentConfig
+from internalize.runtime.kind import ExperimentConfig
 from internalize.runtime.streams import Streams
 from internalize.statistics import SUCCESS
 from internalize.tasks.parity import HiddenParity

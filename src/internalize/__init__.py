@@ -9,10 +9,10 @@ if TYPE_CHECKING:
     from internalize.curricula import Curriculum, ScheduleConfig
     from internalize.kinds.chain import ChainConfig
     from internalize.kinds.chain.config import EvaluationConfig, OptimizerConfig
+    from internalize.kinds.entrance import train
     from internalize.models.gpt2 import ModelConfig
     from internalize.runs.folder import Run
     from internalize.runtime.execution import Execution
-    from internalize.runtime.training import train
     from internalize.tasks import Semiautomaton, parse_task
     from internalize.tasks.semiautomaton import semiautomaton
 
@@ -29,7 +29,7 @@ _PUBLIC = {
     "Semiautomaton": "internalize.tasks",
     "parse_task": "internalize.tasks",
     "semiautomaton": "internalize.tasks.semiautomaton",
-    "train": "internalize.runtime.training",
+    "train": "internalize.kinds.entrance",
 }
 
 __all__ = [

@@ -16,7 +16,10 @@ from internalize.errors import BadInput, RunFailed, RunWarning, closest
 
 
 class Command(NamedTuple):
-    """Where the dataclass of arguments and the function that takes it are, and what the command is for."""
+    """Where the dataclass of arguments and the function that takes it are, and what the command is for.
+
+    arguments: a dataclass, or a function of the words that tells which one, and gives the words left for it.
+    """
 
     module: str
     arguments: str
@@ -27,10 +30,12 @@ class Command(NamedTuple):
 COMMANDS: dict[str, Command] = {
     "demo": Command("internalize.demo", "DemoArguments", "demo_command",
                     "see the paper's main effect in minutes: out loud, at once, internalized"),
-    "train": Command("internalize.runtime.commands", "TrainArguments", "train_command",
+    "train": Command("internalize.kinds.chain.commands", "TrainArguments", "train_command",
                      "train a transformer on a semiautomaton"),
-    "resume": Command("internalize.runtime.commands", "ResumeArguments", "resume_command",
+    "resume": Command("internalize.kinds.commands", "ResumeArguments", "resume_command",
                       "go on with an interrupted run"),
+    "experiment": Command("internalize.kinds.commands", "arguments_for", "experiment_command",
+                          "train any kind of experiment by its name, also your own: file.py:KIND"),
     "sweep": Command("internalize.sweeps.commands", "SweepArguments", "sweep_command",
                      "carry out all runs of a sweep file, each once, here or on a cluster"),
     "collect": Command("internalize.sweeps.commands", "CollectArguments", "collect_command",
@@ -136,7 +141,10 @@ def _run(words: list[str]) -> int:
         raise BadInput("command", f"unknown command {name!r}{closest(name, list(COMMANDS))}; known: {known}")
     command = COMMANDS[name]
     module = import_module(command.module)
-    arguments = parse(getattr(module, command.arguments), words[len(name.split()) :], f"internalize {name}")
+    expected, rest = getattr(module, command.arguments), words[len(name.split()) :]
+    if not isinstance(expected, type):
+        expected, rest = expected(rest)
+    arguments = parse(expected, rest, f"internalize {name}")
     require_seed(getattr(arguments, "seed", 0))  # of all who read runs; a training's config looks at its own
     function: Callable[[Any], int | None] = getattr(module, command.function)
     return _carry_out(function, arguments)

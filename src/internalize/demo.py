@@ -13,6 +13,7 @@ from rich.console import Console
 
 from internalize.analysis.opening import open_chain
 from internalize.configs.folders import require_writable
+from internalize.contract import RunState
 from internalize.curricula import ScheduleConfig
 from internalize.display import page
 from internalize.display.charts import accuracy_over_training
@@ -21,10 +22,11 @@ from internalize.display.plots import inline_svg, new_figure
 from internalize.display.terminal import duration, percent, results_table
 from internalize.errors import BadInput
 from internalize.kinds.chain.config import ChainConfig, EvaluationConfig, OptimizerConfig
+from internalize.kinds.chain.kind import KIND
+from internalize.kinds.entrance import train_many
 from internalize.models.gpt2 import ModelConfig
 from internalize.runs.folder import Run
 from internalize.runtime.execution import Execution
-from internalize.runtime.fleet.many import execute_many
 from internalize.runtime.streams import Streams
 
 METHODS = {"cot": "out loud (CoT)", "e2e": "at once, untaught (E2E)", "left": "internalized (left)"}
@@ -72,11 +74,12 @@ def demo_command(arguments: DemoArguments) -> None:
     configs = [replace(base, method=method) for method in METHODS]
     execution = Execution(out=arguments.out / "runs", device=arguments.device)
     started = time.perf_counter()
-    outcomes = execute_many(configs, execution, observer=fleet_view("internalize demo", ChainConfig.headline))
+    view = fleet_view("internalize demo", KIND.results.headline, unit=KIND.results.unit)
+    outcomes = train_many(configs, execution, observer=view)
     runs = []
     for outcome in outcomes:
-        if outcome.state != "done" or outcome.run is None:
-            raise BadInput("demo", f"{outcome.config.label()} {outcome.state}: {outcome.error}")
+        if outcome.state != RunState.DONE or outcome.run is None:
+            raise BadInput("demo", f"{outcome.prepared.label} {outcome.state}: {outcome.error}")
         runs.append(outcome.run)
     ways = measure_ways(runs, arguments.device)
     path = arguments.out / "index.html"

@@ -25,7 +25,7 @@ from internalize.errors import BadInput
 from internalize.kinds.hints.config import HintsConfig, HintsEvaluation
 from internalize.kinds.parity.config import ParityConfig
 from internalize.kinds.selfplay.config import SelfPlayConfig
-from internalize.runtime.kinds import ExperimentConfig
+from internalize.runtime.kind import ExperimentConfig
 from tests.runtime.test_training import BRIEF
 
 WRONG: dict[str, Callable[[], Any]] = {

@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import io
-from typing import Any
 
 import pytest
 from rich.console import Console
 
+from internalize.contract import End, Ended, Stage, Written
 from internalize.display.fleet import LineFleet, LiveFleet
 
+DONE, FAILED = Ended(End.DONE), Ended(End.FAILED, "loss is nan")
 
-def stepped(step: int, **more: Any) -> dict[str, Any]:
-    stage = {
-        "index": 2,
-        "total": 3,
-        "label": "",
-        "just_ended": False,
-        "step": step,
-        "steps": 100,
-        "unit": "steps",
-    }
-    return {"event": "stepped", "stage": stage, **more}
+
+def at(step: int) -> Stage:
+    return Stage(index=2, total=3, label="", just_ended=False, step=step, steps=100, unit="steps")
 
 
 def test_hundreds_of_runs_show_those_in_hand_and_the_totals(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,12 +25,12 @@ def test_hundreds_of_runs_show_those_in_hand_and_the_totals(monkeypatch: pytest.
     view._live.start = lambda *_: None  # type: ignore[method-assign]
     view.begin([f"run {i}" for i in range(200)])
     for i in range(100):
-        view.event(i, {"event": "done"} if i != 7 else {"event": "failed", "error": "loss is nan"})
-    view.event(7, {"event": "retry", "error": "loss is nan"})
-    view.event(7, {"event": "done"})
-    view.event(150, {"event": "failed", "error": "loss is nan"})
-    view.event(100, stepped(0, row={"id_accuracy": 0.5}))
-    view.event(101, {"event": "busy", "error": "another process"})
+        view.event(i, DONE if i != 7 else FAILED)
+    view.event(7, Ended(End.RETRY, "loss is nan"))
+    view.event(7, DONE)
+    view.event(150, FAILED)
+    view.event(100, Written(at(0), {"id_accuracy": 0.5}))
+    view.event(101, Ended(End.BUSY, "another process"))
     clock[0] = 500.0
     screen = io.StringIO()
     Console(file=screen, width=120).print(view.draw())
@@ -53,10 +46,10 @@ def test_hundreds_of_runs_show_those_in_hand_and_the_totals(monkeypatch: pytest.
 def test_without_a_terminal_hundreds_of_runs_are_a_line_each(capsys: pytest.CaptureFixture[str]) -> None:
     view = LineFleet("many", {"id_accuracy": "ID"})
     view.begin([f"run {i}" for i in range(200)])
-    view.event(0, stepped(50, row={"event": "evaluation", "id_accuracy": 0.5}))
+    view.event(0, Written(at(50), {"event": "evaluation", "id_accuracy": 0.5}))
     assert capsys.readouterr().err == ""
-    view.event(0, {"event": "done"})
-    view.event(1, {"event": "failed", "error": "loss is nan"})
+    view.event(0, DONE)
+    view.event(1, FAILED)
     lines = capsys.readouterr().err.splitlines()
     assert lines[0].endswith(
         "run 0: done, stage 2/3, 50 steps, ID 50.0 % (1 done, 0 running, 0 failed, 199 waiting)"

@@ -15,6 +15,7 @@ from internalize.figures.differences import differences
 from internalize.figures.grids import TIERS, shapes_of
 from internalize.figures.making import plan
 from internalize.figures.verdicts import judge
+from internalize.kinds import prepare
 from internalize.runs.folder import Run
 from tests.figures.planting import AS_CLAIMED, plant
 
@@ -143,7 +144,7 @@ def test_figures_share_runs() -> None:
         set(shapes_of(find_figure(name).tiers["paper"]))
         for name in ("methods", "mixture", "left-vs-right", "orders")
     ]
-    assert {config.label() for config in set.intersection(*shapes)} >= {"C5-T25-left-s0", "C7-T25-left-s0"}
+    assert {prepare(config).label for config in set.intersection(*shapes)} >= {"C5-T25-left-s0", "C7-T25-left-s0"}
 
 
 def test_the_documentation_names_every_figure() -> None:

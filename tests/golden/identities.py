@@ -18,8 +18,7 @@ from typing import Any, TypedDict
 
 # All that is needed of the package, in one place: the hashes outlive the modules.
 from internalize.configs.codec import to_json
-from internalize.runtime.kinds import config_from_json
-from internalize.runtime.training import identity_of
+from internalize.kinds import config_from_json, prepare
 
 HERE = Path(__file__).parent
 FILE = HERE / "identities.json"
@@ -45,7 +44,7 @@ class Entry(TypedDict):
 def entry_of(name: str, kind: str, fields: dict[str, Any]) -> Entry:
     """The entry of a config as the package has it today; user's files are found from the current folder."""
     config = config_from_json(kind, fields)
-    identity = identity_of(config, config.check({}))
+    identity = prepare(config).identity
     return {
         "name": name,
         "kind": kind,

@@ -15,6 +15,7 @@ from torch import nn
 from internalize.cli import main
 from internalize.configs.codec import from_json, to_json
 from internalize.errors import BadInput
+from internalize.kinds.entrance import load_experiment, resume, train
 from internalize.kinds.hints import HintsConfig
 from internalize.kinds.hints import experiment as hints_experiment
 from internalize.kinds.hints.config import PRESETS, HintsEvaluation
@@ -24,7 +25,6 @@ from internalize.runs.folder import Run
 from internalize.runtime.execution import Execution
 from internalize.runtime.stop import Interrupted
 from internalize.runtime.streams import Streams
-from internalize.runtime.training import load_experiment, resume, train
 from internalize.tasks.parity import all_inputs
 from tests.runtime.faults import Watcher, bytes_of, send
 

@@ -10,8 +10,8 @@ import pytest
 from internalize import Execution
 from internalize.demo import SETTING
 from internalize.kinds.chain.config import ChainConfig
+from internalize.kinds.entrance import train_many
 from internalize.models.gpt2 import ModelConfig
-from internalize.runtime.fleet.many import execute_many
 
 LEFT = replace(SETTING, method="left")
 """What `internalize demo` trains."""
@@ -27,7 +27,7 @@ KNOWN_TO_INTERNALIZE = 0
 
 def internalized(config: ChainConfig, seeds: list[int], out: Path) -> list[bool]:
     configs = [replace(config, seed=seed) for seed in seeds]
-    outcomes = execute_many(configs, Execution(out=out, keep_stages="none"))
+    outcomes = train_many(configs, Execution(out=out, keep_stages="none"))
     return [o.run is not None and bool(o.run.summary()["internalized"]) for o in outcomes]
 
 

@@ -16,7 +16,7 @@ from internalize import ChainConfig, EvaluationConfig, Execution, ModelConfig, O
 from internalize.cli import main
 from internalize.configs.codec import from_json, to_json
 from internalize.errors import BadInput
-from internalize.runtime.training import identity_of
+from internalize.kinds import prepare
 from tests.runtime.faults import Watcher, bytes_of, send
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "networks" / "recurrent.py"
@@ -123,10 +123,10 @@ def test_starting_from_another_run(learned: Run, tmp_path: Path, monkeypatch: py
 
 def test_runs_without_an_own_network_keep_their_hash() -> None:
     """The hash is the one that this config had before there was such a field."""
-    assert identity_of(ChainConfig(), []).digest() == "b127572e077f"
+    assert prepare(ChainConfig()).identity.digest() == "b127572e077f"
     assert "network" not in to_json(ChainConfig())["model"]
     assert (
-        identity_of(RECURRENT, []).digest()
-        != identity_of(replace(RECURRENT, model=replace(RECURRENT.model, network=None)), []).digest()
+        prepare(RECURRENT).identity.digest()
+        != prepare(replace(RECURRENT, model=replace(RECURRENT.model, network=None))).identity.digest()
     )
     assert from_json(ChainConfig, to_json(RECURRENT)) == RECURRENT

@@ -13,12 +13,12 @@ from torch import Tensor
 
 from internalize.cli import main
 from internalize.errors import BadInput
+from internalize.kinds.entrance import load_experiment, train
 from internalize.kinds.parity import ParityConfig
 from internalize.kinds.parity import experiment as parity_experiment
 from internalize.kinds.parity.state import ParityState
 from internalize.runtime.execution import Execution
 from internalize.runtime.streams import Streams
-from internalize.runtime.training import load_experiment, train
 from internalize.tasks.parity import HiddenParity, all_inputs
 
 BRIEF = ParityConfig(d=8, k=3, contrast=False)

@@ -15,9 +15,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2Config, GPT2LM
 from internalize import Run
 from internalize.errors import BadInput
 from internalize.kinds.chain.experiment import ChainExperiment
+from internalize.kinds.entrance import load_experiment
 from internalize.models.gpt2 import GPT2, ModelConfig
 from internalize.models.huggingface import folder_files, load_weights, read_weights
-from internalize.runtime.training import load_experiment
 
 SHAPE = ModelConfig(depth=2, width=8, heads=4, mlp=20)
 TOKENS = ("x:0", "x:1", "q:0", "q:1", "EOS", "LEN_2", "LEN_3")

@@ -10,9 +10,9 @@ import torch
 
 from internalize import ChainConfig, EvaluationConfig, ModelConfig, OptimizerConfig
 from internalize.errors import BadInput
-from internalize.kinds.chain.counting import count
 from internalize.kinds.chain.experiment import ChainExperiment
 from internalize.kinds.chain.state import ChainState
+from internalize.kinds.entrance import forecast_of
 from internalize.models.own_network import OwnNetwork
 from internalize.runtime.streams import Streams
 
@@ -244,7 +244,7 @@ def test_costs_by_hand(tmp_path: Path) -> None:
     assert model.kept_bytes(prompt) == 8 * prompt + 4 * 6 * prompt  # the tokens, and what enters the product
     steps = 16 * 8 * 3 * product * 9  # iterations, batch, forward and backward, 9 tokens read
     answers = product * sum(range(5, 10))
-    assert count(config).training_flops == steps
-    assert count(config).measuring_flops == 2 * answers * (10 + 20)
+    assert forecast_of(config).training_flops == steps
+    assert forecast_of(config).measuring_flops == 2 * answers * (10 + 20)
     parameters = 7 * 6 + 6 * 7 + 7
-    assert count(config).memory_bytes == 4 * 4 * parameters + 8 * (8 * 9 + 4 * 6 * 9)
+    assert forecast_of(config).memory_bytes == 4 * 4 * parameters + 8 * (8 * 9 + 4 * 6 * 9)

@@ -17,17 +17,18 @@ from pathlib import Path
 from typing import Any
 
 from internalize import cli
+from internalize.kinds.chain import commands  # noqa: F401 - imported before any fork
 from internalize.kinds.chain.experiment import ChainExperiment
 from internalize.runs import atomic
 from internalize.runs.folder import Run
-from internalize.runtime import books, commands, loop  # noqa: F401 - imported before any fork
+from internalize.runtime import loop
 
 POINTS: dict[str, tuple[Any, str]] = {
     "write": (atomic, "write"),
     "flush": (atomic, "flush"),
     "move": (atomic, "move"),
     "sync_folder": (atomic, "sync_folder"),
-    "checkpoint": (books, "save_checkpoint"),
+    "checkpoint": (loop, "save_checkpoint"),
     "keep_stage": (Run, "save_stage"),
     "next_stage": (ChainExperiment, "_enter_next_stage"),
     "evaluate": (ChainExperiment, "evaluate"),

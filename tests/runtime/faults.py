@@ -40,7 +40,7 @@ class Watcher:
         self.first: int | None = None
         self.ended = ""
 
-    def begin(self, run: Run, stage: Any) -> None:
+    def begin(self, folder: Path, stage: Any) -> None:
         self.first = stage.step
 
     def stepped(self, stage: Any) -> None:

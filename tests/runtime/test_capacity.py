@@ -6,15 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import torch
 
 from internalize import ModelConfig, train
 from internalize.constructions import memory
 from internalize.errors import BadInput
+from internalize.kinds.entrance import forecast_of
 from internalize.kinds.hints.config import HintsConfig
 from internalize.kinds.parity.config import ParityConfig
-from internalize.runtime.capacity import require_capacity
-from internalize.runtime.kinds import ExperimentConfig
+from internalize.runtime.kind import ExperimentConfig
 from tests.runtime.test_training import BRIEF
 
 HINTS = HintsConfig(d=6, k=2, width=8, steps=10, lr=0.1)
@@ -59,8 +58,8 @@ def test_a_network_of_ones_own_is_not_taken_for_gpt2(tmp_path: Path, monkeypatch
     own.write_text("from torch import nn\ndef table(config, vocabulary, positions): return nn.Embedding(8, 8)")
     model = ModelConfig(depth=1, width=2**28, heads=1, network=f"{own}:table")
     config = replace(BRIEF, model=model)
-    require_capacity(config, torch.device("cpu"), {})
+    forecast_of(config).require_memory()
     with pytest.raises(BadInput, match=r"^batch: a batch of 1,000,000,000,000,000 sequences needs"):
-        require_capacity(replace(config, batch=10**15), torch.device("cpu"), {})
+        forecast_of(replace(config, batch=10**15)).require_memory()
     with pytest.raises(BadInput, match=r"^model: training .* parameters needs"):
-        require_capacity(replace(config, model=replace(model, network=None)), torch.device("cpu"), {})
+        forecast_of(replace(config, model=replace(model, network=None))).require_memory()

@@ -21,10 +21,10 @@ import torch
 from internalize import Execution, OptimizerConfig, Run, train
 from internalize.cli import main
 from internalize.errors import RunFailed
+from internalize.kinds.entrance import resume
 from internalize.runs import atomic
 from internalize.runs.checkpoint import checkpoints, load_newest, load_tensors
 from internalize.runtime import books
-from internalize.runtime.training import resume
 from tests.runs.test_checkpoint import Bomb
 from tests.runtime.faults import CONFIG, WORDS, Watcher, interrupted_at, results
 

@@ -16,9 +16,9 @@ from internalize import Execution, Run, train
 from internalize.cli import main
 from internalize.errors import RunWarning
 from internalize.kinds.chain.experiment import ChainExperiment
+from internalize.kinds.entrance import resume
 from internalize.runs.checkpoint import checkpoints, load_newest
 from internalize.runtime.stop import Interrupted
-from internalize.runtime.training import resume
 from tests.runtime.faults import CONFIG, WORDS, Watcher, interrupted_at, results, send
 
 

@@ -25,7 +25,7 @@ from internalize import (
 from internalize.analysis.opening import open_chain
 from internalize.cli import main
 from internalize.errors import BadInput
-from internalize.runtime import training
+from internalize.runtime import execution
 from internalize.runtime.execution import keeps_stage, resolve_device
 from tests.conftest import SMALL
 
@@ -215,7 +215,7 @@ def test_more_threads_than_cores_are_said_to_be_slow_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Not refused: a run that was made with more is repeated to the bit only with as many."""
-    monkeypatch.setattr(training, "usable_cores", lambda: 2)
+    monkeypatch.setattr(execution, "usable_cores", lambda: 2)
     words = "train --horizon 3 --iterations 3 --model.depth 1 --model.width 16 --model.heads 8 --batch 4"
     measured = "--evaluation.samples 5 --evaluation.final-samples 5"
     for count, said in ((3, 1), (2, 0)):

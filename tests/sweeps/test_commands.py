@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from internalize.cli import main
+from internalize.contract import RunState
 from internalize.errors import BadInput
 from internalize.runtime.fleet.driver import Outcome
 from internalize.sweeps import Sweep, run_sweep, sweep_of
-from internalize.sweeps.reporting import groups_table, outcome_lines, results_console
-from internalize.sweeps.running import SweepOutcome
+from internalize.sweeps.report import groups_table, outcome_lines, results_console
+from internalize.sweeps.run import SweepOutcome
 from tests.sweeps.tiny import BASE, tiny_sweep, write_sweep
 
 TRICKY = "wants list[int], got [/x] :warning:"
@@ -74,7 +75,7 @@ def test_a_cluster_is_not_kept_waiting_for_an_estimate(
 
 
 def test_ray_that_is_not_there_is_said_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("internalize.sweeps.running.find_spec", lambda name: None)
+    monkeypatch.setattr("internalize.sweeps.run.find_spec", lambda name: None)
     with pytest.raises(BadInput, match=r"^backend: ray is not installed: pip install 'internalize\[ray\]'"):
         run_sweep(tiny_sweep(), out=tmp_path, backend="ray")
     with pytest.raises(BadInput, match=r"^sweep: nothing has no runs"):
@@ -112,7 +113,7 @@ def test_names_and_errors_are_shown_as_they_are(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sweep = sweep_of("a [bold]name[/x]", "chain", BASE, grid={"task": ["C2"]})
-    failed = Outcome(sweep.cases[0].config, state="failed", error=TRICKY)
+    failed = Outcome(sweep.cases[0].prepared, RunState.FAILED, error=TRICKY)
     (line,) = outcome_lines(SweepOutcome(sweep, (failed,)), "", quiet=True)
     assert line.plain == f"failed: task=C2 seed=0: {TRICKY}"
     results_console().print(groups_table(sweep.name, [], ["list[int]"], ["got_[/x]"]))
@@ -128,7 +129,7 @@ def test_names_and_errors_are_shown_as_they_are(
     )
     assert main(["sweep", str(file), "--out", str(tmp_path / "runs"), "--dry-run"]) == 0
     assert "a [bold]name[/x]: 2 runs of chain: 2 to do" in capsys.readouterr().out
-    monkeypatch.setattr("internalize.sweeps.collecting._row", lambda case, folder: (None, f"failed: {TRICKY}"))
+    monkeypatch.setattr("internalize.sweeps.collect._row", lambda case, folder: (None, f"failed: {TRICKY}"))
     assert main(["collect", str(file), "--out", str(tmp_path / "runs")]) == 0
     assert f"missing 2, failed: {TRICKY}: method=left seed=0; method=inductive" in capsys.readouterr().out
 

@@ -13,13 +13,15 @@ from internalize import ChainConfig, EvaluationConfig, Execution, ModelConfig, t
 from internalize.cli import main
 from internalize.curricula import Progress
 from internalize.curricula.schedule import begin_step, end_step
-from internalize.kinds.chain.counting import count, measured_answers
 from internalize.kinds.chain.experiment import ChainExperiment
+from internalize.kinds.chain.forecast import measured_answers
+from internalize.kinds.chain.kind import ChainKind
+from internalize.kinds.entrance import forecast_of
 from internalize.measure import cost
-from internalize.runtime.counted import Counted
+from internalize.runtime.forecast import Forecast
+from internalize.runtime.kind import Prepared
 from internalize.sweeps import sweep_of
-from internalize.sweeps.costs import expected_seconds
-from internalize.sweeps.planning import Gpu, plan
+from internalize.sweeps.plan import Gpu, expected_seconds, plan
 from tests.sweeps.tiny import tiny_sweep, write_sweep
 
 CONFIG = ChainConfig(
@@ -42,7 +44,7 @@ def test_a_run_is_the_sum_of_its_steps() -> None:
         answer = len(experiment.curriculum.shown(progress.stage)) + 1
         flops += cost.training_flops(CONFIG.model, size, CONFIG.batch, prompt, answer)
         progress = end_step(CONFIG.schedule, progress, CONFIG.iterations, experiment.curriculum.stages, None)
-    assert count(CONFIG).training_flops == flops
+    assert forecast_of(CONFIG).training_flops == flops
 
 
 @pytest.mark.parametrize(("iterations", "every", "horizon"), [(23, 7, 4), (20, 5, 4), (24, 16, 3), (30, 31, 3)])
@@ -78,19 +80,19 @@ def test_the_bytes_are_those_of_the_folder(tmp_path: Path) -> None:
     for keep in ("all", "none"):
         run = train(config, Execution(out=tmp_path / keep, keep_stages=keep))
         written = sum(path.stat().st_size for path in run.path.rglob("*.safetensors"))
-        assert count(config, keep).disk_bytes == pytest.approx(written, rel=0.05)
+        assert forecast_of(config, Execution(keep_stages=keep)).disk_bytes == pytest.approx(written, rel=0.05)
 
 
 def test_hours_and_dollars_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three runs of 1, 2 and 3 hours of a GPU that does 1 TFLOP/s at half its peak; the longest bounds all."""
     hour = 3600e12
     sweep = sweep_of("by-hand", "chain", {}, grid={"batch": [1, 2, 3]})
-    monkeypatch.setattr(
-        "internalize.sweeps.costs.cost_of",
-        lambda config, execution: Counted(
-            0.75 * hour * config.batch, 0.25 * hour * config.batch, 10.0, config.batch
-        ),
-    )
+
+    def forecast(self: ChainKind, prepared: Prepared, *_: object) -> Forecast:
+        batch = prepared.config.batch
+        return Forecast(0.75 * hour * batch, 0.25 * hour * batch, 10.0, batch)
+
+    monkeypatch.setattr(ChainKind, "forecast", forecast)
     planned = plan(sweep, Gpu(2.0, 100.0, 80.0, 1.5), 0.5, (1, 2, 64))
     assert planned.gpu_hours == pytest.approx(6.0)
     assert planned.longest_hours == pytest.approx(3.0)
@@ -103,12 +105,12 @@ def test_hours_and_dollars_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_shape_is_measured_once(monkeypatch: pytest.MonkeyPatch) -> None:
     measured: list[ChainConfig] = []
 
-    def one_second(config: ChainConfig, execution: Execution) -> float:
-        measured.append(config)
+    def one_second(run: Prepared, execution: Execution) -> float:
+        measured.append(run.config)
         return 1.0
 
-    monkeypatch.setattr("internalize.sweeps.costs._measured_seconds", one_second)
-    cases = [case.config for case in tiny_sweep(seeds=3).cases]
+    monkeypatch.setattr("internalize.sweeps.plan._measured_seconds", one_second)
+    cases = [case.prepared for case in tiny_sweep(seeds=3).cases]
     assert expected_seconds(cases, Execution()) == [1.0] * 6
     assert [config.method for config in measured] == ["inductive", "left"]
 

@@ -14,18 +14,17 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from internalize import Execution, train
-from internalize.configs.codec import from_json
+from internalize.kinds import KINDS, config_from_json, find_kind, prepare
+from internalize.kinds.entrance import forecast_of
 from internalize.kinds.hints import HintsConfig
-from internalize.kinds.hints import counting as hints
+from internalize.kinds.hints import forecast as hints
 from internalize.kinds.hints.config import HintsEvaluation
 from internalize.kinds.parity import ParityConfig, descent
-from internalize.kinds.parity import counting as parity
 from internalize.kinds.parity.batch import PhaseBatch
 from internalize.models.mlp import MLP, SGD, Shape
 from internalize.runs.checkpoint import METRICS, load_tensors
-from internalize.runtime.kinds import KINDS, ExperimentConfig, config_class
+from internalize.runtime.kind import ExperimentConfig
 from internalize.runtime.streams import Streams
-from internalize.sweeps.costs import cost_of
 
 HINTS = HintsConfig(
     d=6, k=4, width=10, depth=3, steps=45, batch=7, lr=0.01,
@@ -35,7 +34,7 @@ HINTS = HintsConfig(
 
 def carried_out(config: ExperimentConfig) -> None:
     """All steps and measurements, as the loop has them, without a folder."""
-    experiment, streams = config.build(torch.device("cpu"), {}), Streams(config.seed)
+    experiment, streams = prepare(config).build(torch.device("cpu")), Streams(config.seed)
     state = experiment.init(streams)
     while not experiment.done(state):
         state, _ = experiment.advance(state, streams)
@@ -45,12 +44,14 @@ def carried_out(config: ExperimentConfig) -> None:
 
 
 def test_every_kind_can_be_counted_and_estimated() -> None:
-    from importlib import import_module
-
-    for kind in KINDS:
-        folder = config_class(kind).__module__.rpartition(".")[0]
-        assert callable(import_module(f"{folder}.counting").count)
-        assert callable(import_module(f"{folder}.estimate").seconds_of_run)
+    for name in KINDS:
+        if name == "selfplay":
+            pytest.importorskip("pyspiel", reason='needs OpenSpiel: pip install "internalize[selfplay]"')
+        kind = find_kind(name)
+        assert kind.name == kind.config.kind == name
+        found = forecast_of(kind.config())
+        assert min(found.training_flops, found.disk_bytes, found.memory_bytes, found.steps) > 0
+        assert sum(need.bytes for need in found.least) > 0
 
 
 # Hints -----------------------------------------------------------------------------------------------------
@@ -86,7 +87,7 @@ def test_a_run_with_hints_is_the_sum_of_what_its_networks_are_asked(monkeypatch:
     monkeypatch.setattr(SGD, "__call__", step)
     monkeypatch.setattr(MLP, "__call__", forward)
     carried_out(HINTS)
-    counted = hints.count(HINTS)
+    counted = forecast_of(HINTS)
     assert counted.training_flops == len(steps) * hints.step_flops(Shape(9, 3, 10), 7)
     assert counted.measuring_flops == sum(products)
     # by hand: twice the weights and biases of 9-10-10-10-1; units and gradients of 7 rows; 256 batches drawn
@@ -133,7 +134,7 @@ def test_a_parity_run_is_the_sum_of_its_products(config: ParityConfig, monkeypat
         monkeypatch.setattr(f"internalize.kinds.parity.{room}.descend", recording(room))
     with FlopCounterMode(display=False) as counter:
         carried_out(config)
-    counted = parity.count(config)
+    counted = forecast_of(config)
     assert counted.training_flops == descents["experiment"]
     assert counted.measuring_flops == counter.get_total_flops() + descents["baseline"]
     assert min(placings) >= 0  # at least one a row and call, which is what is counted
@@ -144,9 +145,9 @@ def test_a_phase_that_ends_by_its_loss_is_counted_at_its_longest() -> None:
     config = ParityConfig(d=4, k=2, batch=10, steps=7, regime="threshold")
     first = 2 * 5**2 * 10 + 2 * (4 + 5) * 10 + 8 * 2 * (4**2 + 5**2)
     second = 2 * 4**2 * 10 + 2 * 4 * 10 + 8 * 2 * 4**2
-    assert parity.count(config).training_flops == first + second
+    assert forecast_of(config).training_flops == first + second
     # bits, targets and τ (eight bytes) of 10 examples; three matrices of 6 × 6 numbers of eight bytes
-    assert parity.count(config).memory_bytes == 10 * (5 + 2 + 8 * 2) + 3 * 8 * 36
+    assert forecast_of(config).memory_bytes == 10 * (5 + 2 + 8 * 2) + 3 * 8 * 36
 
 
 # Self-play -------------------------------------------------------------------------------------------------
@@ -155,7 +156,8 @@ def test_a_phase_that_ends_by_its_loss_is_counted_at_its_longest() -> None:
 def test_self_play_is_counted_by_what_the_network_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Updates exactly; what searches ask is bounded from above, and for tic-tac-toe the bound is near."""
     pytest.importorskip("pyspiel", reason='needs OpenSpiel: pip install "internalize[selfplay]"')
-    from internalize.kinds.selfplay import SelfPlayConfig, counting, learning
+    from internalize.kinds.selfplay import SelfPlayConfig, learning
+    from internalize.kinds.selfplay import forecast as counting
     from internalize.models.policy_value import PolicyValue
 
     config = SelfPlayConfig(
@@ -194,7 +196,7 @@ def test_self_play_is_counted_by_what_the_network_is_asked(monkeypatch: pytest.M
     measuring = counting.measured_evaluations(config, facts)
     assert 0.5 * playing < asked["self_play"] <= playing
     assert 0.8 * measuring < asked["measuring"] <= measuring
-    counted = counting.count(config)
+    counted = forecast_of(config)
     assert counted.training_flops == playing * network.flops + updates
     assert counted.measuring_flops == measuring * network.flops
     # by hand: weights five times (θ, its gradient and moments, and before the round), the examples of two
@@ -207,7 +209,7 @@ def test_self_play_is_counted_by_what_the_network_is_asked(monkeypatch: pytest.M
 def test_moves_of_random_games_are_those_of_all_lines() -> None:
     """Of tic-tac-toe, by going through all positions: the mean number of moves to the end of a random game."""
     pytest.importorskip("pyspiel", reason='needs OpenSpiel: pip install "internalize[selfplay]"')
-    from internalize.kinds.selfplay.counting import facts_of
+    from internalize.kinds.selfplay.forecast import facts_of
     from internalize.kinds.selfplay.positions import Positions
 
     table = Positions("tic_tac_toe")
@@ -241,11 +243,11 @@ def test_the_bytes_are_those_of_the_tensors_in_the_folder(
 ) -> None:
     if kind == "selfplay":
         pytest.importorskip("pyspiel", reason='needs OpenSpiel: pip install "internalize[selfplay]"')
-    config = from_json(config_class(kind), data)
+    config = config_from_json(kind, data)
     execution = Execution(out=tmp_path, keep_stages=keep)
     run = train(config, execution)
     files = [load_tensors(path)[0] for path in run.path.rglob("*.safetensors")]
     # checkpoints hold the journal, too, which is not counted: it is small beside weights of any size
     kept = [tensor for file in files for name, tensor in file.items() if name != METRICS]
     written = sum(tensor.numel() * tensor.element_size() for tensor in kept)
-    assert cost_of(config, execution).disk_bytes == pytest.approx(written, rel=near)
+    assert forecast_of(config, execution).disk_bytes == pytest.approx(written, rel=near)

@@ -12,8 +12,9 @@ import torch
 from torch import Tensor
 
 from internalize import ChainConfig, EvaluationConfig, Execution, ModelConfig, train
-from internalize.kinds.chain.counting import measured_answers
+from internalize.kinds import prepare
 from internalize.kinds.chain.experiment import ChainExperiment
+from internalize.kinds.chain.forecast import measured_answers
 from internalize.kinds.hints import HintsConfig
 from internalize.kinds.hints.config import HintsEvaluation
 from internalize.kinds.parity import ParityConfig
@@ -21,8 +22,8 @@ from internalize.kinds.parity.batch import PhaseBatch
 from internalize.kinds.parity.experiment import ParityExperiment
 from internalize.kinds.parity.predictor import LayerPredictor
 from internalize.models.mlp import MLP, SGD
-from internalize.runtime.kinds import ExperimentConfig
-from internalize.sweeps.costs import expected_seconds
+from internalize.runtime.kind import ExperimentConfig
+from internalize.sweeps.plan import expected_seconds
 
 
 class Clock:
@@ -31,7 +32,7 @@ class Clock:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 0.0
         self._patch = monkeypatch
-        monkeypatch.setattr("internalize.runtime.trials.perf_counter", lambda: self.now)
+        monkeypatch.setattr("internalize.runtime.forecast.perf_counter", lambda: self.now)
 
     def price(self, owner: Any, name: str, seconds: Callable[..., float]) -> None:
         """Every call of owner.name takes as long as the function says, given the same arguments."""
@@ -45,7 +46,7 @@ class Clock:
 
     def compare(self, config: ExperimentConfig, out: Path) -> tuple[float, float]:
         """What is expected of the run, and what it takes."""
-        (expected,) = expected_seconds([config], Execution())
+        (expected,) = expected_seconds([prepare(config)], Execution())
         before = self.now
         train(config, Execution(out=out))
         return expected, self.now - before
@@ -84,7 +85,8 @@ def test_parity_with_a_first_phase_unlike_the_others(
     config: ParityConfig, clock: Clock, tmp_path: Path
 ) -> None:
     """A step takes as long as it has products, k rows of them in phase 1; measuring weighs as much."""
-    from internalize.kinds.parity import baseline, estimate, experiment
+    from internalize.kinds.parity import baseline, experiment
+    from internalize.kinds.parity import forecast as estimate
 
     def descent(batch: PhaseBatch, start: Any, steps: int, *_: Any) -> float:
         widths = batch.widths.astype(np.float64)
@@ -112,7 +114,8 @@ def test_self_play_with_its_two_kinds_of_parts(
 ) -> None:
     """A game takes two seconds, an update three, a position measured a tenth; 50 are measured on the way."""
     pytest.importorskip("pyspiel", reason='needs OpenSpiel: pip install "internalize[selfplay]"')
-    from internalize.kinds.selfplay import SelfPlayConfig, estimate, learning, measuring, schedule
+    from internalize.kinds.selfplay import SelfPlayConfig, learning, measuring, schedule
+    from internalize.kinds.selfplay import forecast as estimate
     from internalize.kinds.selfplay.positions import Positions
     from internalize.models.adamw import AdamW
 
@@ -134,7 +137,8 @@ def test_self_play_with_its_two_kinds_of_parts(
 @pytest.mark.parametrize("method", ["left", "mixture"])
 def test_chains_with_every_measurement(method: str, clock: Clock, tmp_path: Path) -> None:
     """Only answers take time, as much as they are to write: what the stage shows, whatever the model would."""
-    from internalize.kinds.chain import estimate, evaluation
+    from internalize.kinds.chain import evaluation
+    from internalize.kinds.chain import forecast as estimate
 
     clock.price(
         estimate, "generate", lambda decoder, prompt, *_, forced_states: len(prompt) * (forced_states + 1)

@@ -6,17 +6,18 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from internalize.cli import main
+from internalize.contract import Event, Stepped, Written
 from internalize.errors import RunFailed, RunWarning
 from internalize.sweeps import run_sweep, sweep_of
-from internalize.sweeps.mirroring import PIECE, HomeFolder, Mirror
-from internalize.sweeps.options import RayOptions
+from internalize.sweeps.node import PIECE, HomeFolder, Mirror
+from internalize.sweeps.run import RayOptions
 from tests.sweeps.tiny import BASE, all_bytes, one_after_the_other, tiny_sweep, wait_for_a_stage, write_sweep
 
 pytest.importorskip("ray", reason="Ray is an extra: pip install 'internalize[ray]'")
@@ -151,8 +152,8 @@ class Saboteur:
 
     def end(self) -> None: ...
 
-    def event(self, index: int, event: Mapping[str, Any]) -> None:
-        if event["event"] in ("stepped", "row") and event["stage"]["index"] >= 2:
+    def event(self, index: int, event: Event) -> None:
+        if isinstance(event, Stepped | Written) and event.stage.index >= 2:
             self.inside.add(index)
         if len(self.inside) >= 2 and not self.done:
             self.done = True

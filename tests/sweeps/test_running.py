@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,11 @@ from typing import Any
 import pytest
 
 from internalize.cli import main
+from internalize.contract import Begun, Event
+from internalize.kinds.entrance import run_folder
 from internalize.runs.lock import is_owned, own
-from internalize.runtime.training import run_folder
 from internalize.sweeps import collect, run_sweep, sweep_of
-from internalize.sweeps.running import standing
+from internalize.sweeps.run import standing
 from tests.sweeps.tiny import BASE, all_bytes, one_after_the_other, steps_timed, tiny_sweep, write_sweep
 
 
@@ -60,9 +61,9 @@ class Assassin:
 
     def end(self) -> None: ...
 
-    def event(self, index: int, event: Mapping[str, Any]) -> None:
-        if index == 0 and not self.killed and event["event"] == "begin":
-            owner = json.loads((Path(event["run"]) / ".owner.json").read_text())
+    def event(self, index: int, event: Event) -> None:
+        if index == 0 and not self.killed and isinstance(event, Begun):
+            owner = json.loads((Path(event.run) / ".owner.json").read_text())
             os.kill(owner["process"], signal.SIGKILL)
             self.killed = True
 

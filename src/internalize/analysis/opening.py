@@ -11,12 +11,12 @@ from torch import Tensor
 from internalize.curricula import Shown
 from internalize.errors import BadInput, require
 from internalize.kinds.chain.experiment import ChainExperiment
+from internalize.kinds.entrance import load_experiment
 from internalize.measure.transformer import TransformerPredictor
 from internalize.models.gpt2 import GPT2
 from internalize.models.language_model import LanguageModel
 from internalize.runs.folder import Run
 from internalize.runtime.streams import Streams
-from internalize.runtime.training import load_experiment
 from internalize.tasks import InputDistribution
 
 

@@ -21,6 +21,7 @@ from internalize.curricula import Progress
 from internalize.display.learning_curves import over_seeds
 from internalize.kinds.chain.config import ChainConfig, EvaluationConfig, OptimizerConfig
 from internalize.kinds.chain.experiment import ChainExperiment
+from internalize.kinds.entrance import load_experiment
 from internalize.kinds.hints.config import HintsConfig
 from internalize.kinds.hints.experiment import HintsExperiment
 from internalize.kinds.hints.predictor import HintsPredictor
@@ -38,7 +39,6 @@ from internalize.measure.transformer import TransformerPredictor
 from internalize.models.gpt2 import ModelConfig
 from internalize.runs.folder import Run
 from internalize.runtime.streams import Streams
-from internalize.runtime.training import load_experiment
 from internalize.tasks.hints import neutral_number, written
 
 InstanceName = Literal["original", "hints", "mixture"]

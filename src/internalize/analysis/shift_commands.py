@@ -19,10 +19,10 @@ from internalize.display.fleet import fleet_view
 from internalize.display.learning_curves import draw_target_loss
 from internalize.display.terminal import results_table
 from internalize.errors import RunFailed, closest, require
+from internalize.kinds import kind_of
+from internalize.kinds.entrance import train_many
 from internalize.runs.provenance import provenance
-from internalize.runtime.execution import Execution
-from internalize.runtime.fleet.many import execute_many
-from internalize.runtime.training import threads
+from internalize.runtime.execution import Execution, threads
 
 TITLES: dict[InstanceName, str] = {
     "original": "Original PDS: biased inputs teach a parity of uniform ones",
@@ -67,12 +67,16 @@ def shift_command(arguments: ShiftArguments) -> None:
     arms = arms_of(instance, range(arguments.seeds), arguments.steps)
     # seed by seed, so that a comparison is there early
     configs = [config for group in zip(*arms.values(), strict=True) for config in group]
-    view = None if execution.quiet else fleet_view(f"{instance}, {len(configs)} runs", configs[0].headline)
-    outcomes = execute_many(configs, execution, arguments.workers, view)
+    view = (
+        None
+        if execution.quiet
+        else fleet_view(f"{instance}, {len(configs)} runs", kind_of(configs[0]).results.headline)
+    )
+    outcomes = train_many(configs, execution, arguments.workers, view)
     runs = {}
     for outcome in outcomes:
         if outcome.run is None or outcome.state != "done":
-            raise RunFailed(f"{outcome.config.label()} {outcome.state}: {outcome.error}")
+            raise RunFailed(f"{outcome.prepared.label} {outcome.state}: {outcome.error}")
         runs[outcome.config] = outcome.run
     found: list[Finding] = []
     with threads(execution.threads):

@@ -28,7 +28,7 @@ from internalize.kinds.selfplay.search import Rule, search
 from internalize.kinds.selfplay.starts import draw_starts
 from internalize.models.policy_value import PolicyValue
 from internalize.runs.provenance import provenance
-from internalize.runtime.training import threads
+from internalize.runtime.execution import threads
 
 OPENSPIEL_POSITIONS = 64
 """Positions that OpenSpiel's search, one game at a time, is timed on: the first of ours."""

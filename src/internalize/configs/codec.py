@@ -10,7 +10,6 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 from internalize.errors import BadInput, closest
 
-Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 Config = TypeVar("Config")
 LEFT_OUT_UNLESS_SET: Mapping[str, bool] = {"left_out_unless_set": True}
 """Metadata of a field that came later: None is not written, so that older configs keep their JSON and hash."""

@@ -49,13 +49,26 @@ def load_object(name: str, field: str, copies: Copies) -> tuple[Any, Source]:
         path = copies[name] if name in copies else _file_of(where)
         module = _import_file(path)
     except (Exception, SystemExit) as error:  # a user's module may fail in any way
-        alone = (
-            " (the file is kept with the run: it must stand alone)" if isinstance(error, ImportError) else ""
-        )
-        raise BadInput(field, f"cannot import {where!r}: {type(error).__name__}: {error}{alone}") from error
+        raise _cannot_import(where, field, error) from error
     if not hasattr(module, attribute):
         raise BadInput(field, f"module {where!r} has no attribute {attribute!r}")
     return getattr(module, attribute), Source(name, path)
+
+
+def find_source(name: str, field: str, copies: Copies) -> Source:
+    """The file behind `module:attribute` or `file.py:attribute`; nothing of it is executed."""
+    where = name.rpartition(":")[0]
+    try:
+        source = Source(name, copies[name] if name in copies else _file_of(where))
+        source.digest()
+    except (Exception, SystemExit) as error:
+        raise _cannot_import(where, field, error) from error
+    return source
+
+
+def _cannot_import(where: str, field: str, error: BaseException) -> BadInput:
+    alone = " (the file is kept with the run: it must stand alone)" if isinstance(error, ImportError) else ""
+    return BadInput(field, f"cannot import {where!r}: {type(error).__name__}: {error}{alone}")
 
 
 def _file_of(where: str) -> Path:

@@ -6,7 +6,8 @@ import sys
 import time
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Protocol
+from pathlib import Path
+from typing import Any
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -14,24 +15,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from internalize.contract import Row, RunState, Stage
 from internalize.statistics.intervals import percentage
-
-
-class StageLike(Protocol):
-    """What a view needs to know of where an experiment is."""
-
-    @property
-    def index(self) -> int: ...
-    @property
-    def total(self) -> int: ...
-    @property
-    def label(self) -> str: ...
-    @property
-    def step(self) -> int: ...
-    @property
-    def steps(self) -> int: ...
-    @property
-    def unit(self) -> str: ...
 
 
 def errors_console() -> Console:
@@ -72,7 +57,7 @@ class Pace:
         (start, first), (end, last) = self._marks[0], self._marks[-1]
         return (last - first) / (end - start)
 
-    def left(self, stage: StageLike) -> str:
+    def left(self, stage: Stage) -> str:
         rate = self.rate()
         return f"{duration((stage.steps - stage.step) / rate)} left" if rate else "…"
 
@@ -109,23 +94,23 @@ class LiveView(RunView):
 
     def __init__(self, title: str, headline: Mapping[str, str], samples_per_step: int) -> None:
         super().__init__(title, headline, samples_per_step)
-        self._stage: StageLike | None = None
+        self._stage: Stage | None = None
         self._live = Live(
             get_renderable=self._draw, console=errors_console(), refresh_per_second=4, transient=True
         )
 
-    def begin(self, run: object, stage: StageLike) -> None:
+    def begin(self, folder: Path, stage: Stage) -> None:
         self._stage = stage
         self._live.start()
 
-    def stepped(self, stage: StageLike) -> None:
+    def stepped(self, stage: Stage) -> None:
         self._stage = stage
         self.pace.mark(stage.step)
 
-    def row(self, row: Mapping[str, Any], stage: StageLike) -> None:
+    def row(self, row: Row, stage: Stage) -> None:
         self.take(row)
 
-    def end(self, state: str, summary: Mapping[str, Any]) -> None:
+    def end(self, state: RunState, summary: Row) -> None:
         self._live.stop()
 
     def _draw(self) -> RenderableType:
@@ -151,24 +136,24 @@ class LineView(RunView):
         super().__init__(title, headline, samples_per_step)
         self._last_line = time.perf_counter()
 
-    def begin(self, run: object, stage: StageLike) -> None:
+    def begin(self, folder: Path, stage: Stage) -> None:
         again = f", going on at {stage.unit[:-1]} {stage.step:,}" if stage.step else ""
         self._print(f"{self.title}{again}")
 
-    def stepped(self, stage: StageLike) -> None:
+    def stepped(self, stage: Stage) -> None:
         self.pace.mark(stage.step)
         if time.perf_counter() - self._last_line > self.QUIET_SECONDS:
             self._print_progress(stage)
 
-    def row(self, row: Mapping[str, Any], stage: StageLike) -> None:
+    def row(self, row: Row, stage: Stage) -> None:
         self.take(row)
         if row.get("event") == "evaluation":
             self._print_progress(stage)
 
-    def end(self, state: str, summary: Mapping[str, Any]) -> None:
+    def end(self, state: RunState, summary: Row) -> None:
         self._print(f"{self.title}: {state}")
 
-    def _print_progress(self, stage: StageLike) -> None:
+    def _print_progress(self, stage: Stage) -> None:
         where = (
             f"stage {stage.index}/{stage.total} ({stage.label}), {stage.step:,}/{stage.steps:,} {stage.unit}"
         )

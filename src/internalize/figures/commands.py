@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -23,9 +24,9 @@ from internalize.figures.grids import TIERS, Tier
 from internalize.figures.making import VERDICT, Made, plan, read, results_folder, train_missing, write
 from internalize.figures.verdicts import told_p
 from internalize.runs.atomic import read_json, write_atomically
-from internalize.runs.finding import RUNS
+from internalize.runs.finding import runs_folder
 from internalize.sweeps import Sweep, SweepOutcome
-from internalize.sweeps.options import BackendName, RayOptions
+from internalize.sweeps.run import BackendName, RayOptions
 
 MOST_MISSING = 5
 """Missing runs that are named; of more, how many there are is said."""
@@ -35,7 +36,7 @@ MOST_MISSING = 5
 class FiguresArguments:
     """The figures of the paper: what each shows, how far its runs are, and the verdicts on its claims."""
 
-    out: Path = RUNS
+    out: Path = field(default_factory=runs_folder)
     """Folder of the runs."""
     results: Path = Path("results")
     """Folder of the finished figures."""
@@ -107,7 +108,7 @@ class FigureArguments:
     """Which: see `internalize figures`."""
     tier: Tier = "laptop"
     """smoke: seconds, nothing is judged; laptop: minutes to an hour; paper: the paper's own sizes."""
-    out: Path = RUNS
+    out: Path = field(default_factory=runs_folder)
     """Folder of the runs, shared by all figures."""
     results: Path = Path("results")
     """Folder for the picture, table and verdict, in a folder of the figure's name."""
@@ -155,17 +156,19 @@ def figure_command(arguments: FigureArguments) -> int:
 def _train(figure: Figure, arguments: FigureArguments) -> SweepOutcome | None:
     found = status(figure, arguments.tier, arguments.out)
     todo = found.planned - found.done
-    headline: dict[str, str] = {}
+    headline: Mapping[str, str] = {}
+    unit = "steps"
     if todo and not arguments.quiet:
         errors_console().print(
             f"{figure.name}: {found.done} of {found.planned} runs are there; the others take about "
             f"{duration(found.seconds)}"
         )
         sweep = figure.sweep(arguments.tier)
-        headline = sweep.cases[0].config.headline
+        results = sweep.cases[0].prepared.kind.results
+        headline, unit = results.headline, results.unit
         if arguments.tier != "smoke":
             _warn_of_blind_claims(figure, sweep)
-    view = fleet_view(f"{figure.name}, {arguments.tier}", headline) if headline else None
+    view = fleet_view(f"{figure.name}, {arguments.tier}", headline, unit=unit) if headline else None
     where = {"backend": arguments.backend, "workers": arguments.workers, "ray": arguments.ray}
     return train_missing(figure, arguments.tier, arguments.out, view, **where)
 

@@ -9,7 +9,7 @@ from typing import Any
 from internalize.configs.codec import to_json
 from internalize.figures.rows import FigureRow
 from internalize.runs.exporting import flat
-from internalize.runtime.kinds import ExperimentConfig
+from internalize.runtime.kind import ExperimentConfig
 
 WORDS = {
     "horizon": "T",

@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 
 from internalize.figures.figure import Figure
 from internalize.figures.grids import Tier, shapes_of
-from internalize.kinds.chain.config import ChainConfig
-from internalize.kinds.hints.config import HintsConfig
+from internalize.kinds import kind_of, prepare
+from internalize.runs.cores import usable_cores
 from internalize.runs.folder import Run
 from internalize.runtime.execution import Execution
-from internalize.runtime.kinds import ExperimentConfig
-from internalize.runtime.training import run_folder
-from internalize.sweeps.costs import cost_of
-
-OPERATIONS_A_SECOND = 5e10
-"""Of one core, in training steps of these shapes (`internalize bench`: 40 to 90 thousand millions)."""
-SECONDS_A_STEP = 1e-3
-"""Beyond what is counted: data, optimizer, bookkeeping."""
-OTHER_SECONDS = {"parity": 5.0}
-"""A run of another kind, of the size of this package's figures."""
+from internalize.runtime.kind import ExperimentConfig
+from internalize.sweeps.plan import Costs
 
 
 @dataclass(frozen=True)
@@ -36,7 +27,7 @@ class Status:
 
 
 def status(figure: Figure, tier: Tier, out: Path) -> Status:
-    there = _folders(out)
+    there, costs = _folders(out), Costs(Execution())
     planned, known, seconds = 0, [], 0.0
     for shape, seeds in shapes_of(figure.tiers[tier]).items():
         configs = [replace(shape, seed=seed) for seed in seeds]  # type: ignore[type-var]
@@ -45,8 +36,9 @@ def status(figure: Figure, tier: Tier, out: Path) -> Status:
         waiting = len(configs) - len(taken)
         planned += len(configs)
         known += taken
-        seconds += waiting * (fmean(taken) if taken else seconds_of(shape)) if waiting else 0.0
-    return Status(planned, len(known), seconds / (os.cpu_count() or 1))
+        if waiting:
+            seconds += waiting * (fmean(taken) if taken else costs(prepare(shape)).rough_seconds)
+    return Status(planned, len(known), seconds / usable_cores())
 
 
 def _folders(out: Path) -> set[str]:
@@ -56,17 +48,8 @@ def _folders(out: Path) -> set[str]:
 
 def _seconds_taken(config: ExperimentConfig, out: Path, there: set[str]) -> float | None:
     """How long the run took; None if it is not done. Hashes are made only where a name fits."""
-    if config.label() not in there:  # labels of the paper's own tasks go into a folder's name as they are
+    # labels of the paper's own tasks go into a folder's name as they are
+    if kind_of(config).results.label(config) not in there:
         return None
-    found = Run(run_folder(config, out)).status()
+    found = Run(prepare(config).folder(out)).status()
     return float(found.get("seconds", 0.0)) if found["state"] == "done" else None
-
-
-def seconds_of(config: ExperimentConfig) -> float:
-    """A rule of thumb for one core, from the operations counted; measuring them would take too long here."""
-    if isinstance(config, HintsConfig):
-        weights = config.hidden_width * (2 * (config.d or 0) + config.depth * config.hidden_width)
-        return config.all_steps * (6 * config.batch * weights / OPERATIONS_A_SECOND + SECONDS_A_STEP)
-    if not isinstance(config, ChainConfig):
-        return OTHER_SECONDS.get(config.kind, 60.0)
-    return cost_of(config, Execution()).flops / OPERATIONS_A_SECOND + config.iterations * SECONDS_A_STEP

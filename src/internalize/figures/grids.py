@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 from internalize.configs.codec import to_json
 from internalize.runs.exporting import flat
-from internalize.runtime.kinds import ExperimentConfig
+from internalize.runtime.kind import ExperimentConfig
 from internalize.sweeps import Case, Sweep, sweep_of
 
 Tier = Literal["smoke", "laptop", "paper"]

@@ -17,7 +17,7 @@ from internalize.figures.rows import FigureRow
 from internalize.figures.verdicts import Verdict, judge, strictest_level
 from internalize.runs.atomic import write_json
 from internalize.runs.exporting import flat, write_csv
-from internalize.runs.finding import RUNS
+from internalize.runs.finding import runs_folder
 from internalize.runs.folder import Run
 from internalize.runs.provenance import provenance
 from internalize.runs.table import Table
@@ -63,13 +63,14 @@ def make(
     figure: Figure,
     tier: Tier = "laptop",
     *,
-    out: Path | str = RUNS,
+    out: Path | str | None = None,
     results: Path | str = "results",
     **how: Any,
 ) -> Made:
     """Run what is missing, judge, draw and write: what `internalize figure` does, for Python."""
-    train_missing(figure, tier, Path(out), **how)
-    made = read(figure, tier, Path(out))
+    folder = runs_folder() if out is None else Path(out)
+    train_missing(figure, tier, folder, **how)
+    made = read(figure, tier, folder)
     require(bool(made.material.rows), "figure", f"nothing to draw of {figure.name}: no run is finished")
     write(made, results_folder(Path(results), figure, tier))
     return made

@@ -17,7 +17,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from internalize.configs.codec import Json
+from internalize.contract import Json
 from internalize.measure.predictor import Prediction, Predictor
 from internalize.statistics import clopper_pearson
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import tyro
 
 from internalize.errors import BadInput, require
-from internalize.runs.finding import RUNS
+from internalize.runs.finding import runs_folder
 from internalize.runs.listing import as_json, listing
 from internalize.runs.store import Entry, Filter, Store
 
@@ -26,7 +26,7 @@ State = Literal["new", "running", "interrupted", "failed", "done", "damaged"]
 class Selection:
     """Which runs."""
 
-    out: Path = RUNS
+    out: Path = field(default_factory=runs_folder)
     """Folder that holds the run folders."""
     task: str | None = None
     """Only runs of this task, circuit or game, such as C7."""

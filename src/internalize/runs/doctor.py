@@ -10,15 +10,16 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from internalize.configs.folders import require_writable
+from internalize.contract import RunState
 from internalize.errors import BadInput
 from internalize.runs.atomic import write_atomically
 from internalize.runs.cores import usable_cores
-from internalize.runs.finding import RUNS
+from internalize.runs.finding import runs_folder
 from internalize.runs.lock import is_owned, own
 from internalize.runs.provenance import package_version
 from internalize.runs.store import Store
@@ -59,7 +60,7 @@ class Finding:
 class DoctorArguments:
     """Look at versions, devices, threads, folder, disk and extras, and say what is wrong."""
 
-    out: Path = RUNS
+    out: Path = field(default_factory=runs_folder)
     """Folder that holds, or shall hold, the run folders."""
     json: bool = False
     """Print one JSON object."""
@@ -163,8 +164,10 @@ def _runs(out: Path) -> Finding:
     if not out.is_dir():
         return Finding("runs", "none yet")
     entries = Store(out).entries()
-    damaged = [entry for entry in entries if entry.state == "damaged"]
-    waiting = [entry for entry in entries if entry.state == "interrupted" and not is_owned(out / entry.path)]
+    damaged = [entry for entry in entries if entry.state == RunState.DAMAGED]
+    waiting = [
+        entry for entry in entries if entry.state == RunState.INTERRUPTED and not is_owned(out / entry.path)
+    ]
     problem = f"{len(damaged)} cannot be read, such as {damaged[0].message}" if damaged else None
     return Finding("runs", f"{len(entries)} in {out}, {len(waiting)} interrupted", problem)
 

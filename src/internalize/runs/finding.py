@@ -13,8 +13,11 @@ DEPTH = 3
 """How many folders deep runs are looked for, as in runs/sweep/case/RUN."""
 PLACE = "INTERNALIZE_RUNS"
 """The environment variable that says where a user keeps runs."""
-RUNS = Path(os.environ.get(PLACE) or "runs").expanduser()
-"""Where runs are, and go to, unless a command or a caller says otherwise."""
+
+
+def runs_folder() -> Path:
+    """Where runs are, and go to, unless a command or a caller says otherwise."""
+    return Path(os.environ.get(PLACE) or "runs").expanduser()
 
 
 def run_folders(out: Path, depth: int = DEPTH) -> Iterator[tuple[str, os.stat_result]]:
@@ -42,8 +45,12 @@ def is_run_folder(folder: Path) -> bool:
     return (folder / "config.json").is_file()
 
 
-def find_folder(text: Path | str, field: str, out: Path = RUNS) -> Path:
-    """What a user typed: the run folder at a path, or of that name below `out`, or whose hash begins so."""
+def find_folder(text: Path | str, field: str, out: Path | None = None) -> Path:
+    """What a user typed: the run folder at a path, or of that name below `out`, or whose hash begins so.
+
+    out: `runs_folder` if not given.
+    """
+    out = out or runs_folder()
     path = Path(text)
     for place in (path, out / path):
         if is_run_folder(place):

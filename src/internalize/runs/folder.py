@@ -18,18 +18,21 @@ from typing import TYPE_CHECKING, Any
 
 from internalize.configs.codec import changed_fields
 from internalize.configs.named import Source
+from internalize.contract import RunState
 from internalize.errors import BadInput, require
 from internalize.runs.atomic import read_json, remove_leftovers, sync_folder, write_atomically, write_json
 from internalize.runs.finding import find_folder, is_run_folder, no_run
 from internalize.runs.identity import FORMAT, Identity
 from internalize.runs.journal import read_rows
-from internalize.runs.lock import LOCK, OWNER
+from internalize.runs.lock import LOCK, OWNER, living_state
 from internalize.runs.table import Table
 
 if TYPE_CHECKING:  # torch takes seconds to import, and listing runs needs none of it
     from torch import Tensor
 
 SOURCES_INDEX = "sources.json"
+ABOUT = ("subject", "unit")
+"""What a run's status says at all times: what is learned, and what a step is called."""
 
 
 class Run:
@@ -139,14 +142,22 @@ class Run:
     # How it went -----------------------------------------------------------------------------------------
 
     def set_status(self, state: str, **more: Any) -> None:
-        write_json(self.path / "status.json", {"state": state, **more})
+        """What the run is about stays as it was said at the beginning."""
+        before = self._read_object("status.json")
+        about = {name: before[name] for name in ABOUT if name in before}
+        write_json(self.path / "status.json", {"state": str(state), **about, **more})
 
     def status(self) -> dict[str, Any]:
-        """At least `state`: new, running, interrupted, failed or done.
+        """At least `state`: new, running, interrupted, failed or done; `subject` and `unit` of newer runs.
 
-        A run that was killed still says that it is running: `lock.is_owned` tells.
+        A run that was killed still says that it is running: `state` tells.
         """
-        return {"state": "new", **self._read_object("status.json")}
+        return {"state": RunState.NEW.value, **self._read_object("status.json")}
+
+    def state(self) -> RunState:
+        """How far it really is: who was killed is interrupted, whatever the status says."""
+        said = RunState(self.status()["state"])
+        return living_state(said, self.path)
 
     def _read_object(self, name: str) -> dict[str, Any]:
         """The JSON object in a file; empty where the file is missing or damaged."""
@@ -158,7 +169,7 @@ class Run:
 
     @property
     def is_done(self) -> bool:
-        return self.status()["state"] == "done"
+        return bool(self.status()["state"] == RunState.DONE)
 
     def summary(self) -> dict[str, Any]:
         """The results of a finished run."""

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from internalize.contract import RunState
 from internalize.errors import BadInput, require
 
 
@@ -61,6 +62,11 @@ def is_owned(folder: Path) -> bool:
         return True
     lock.release()
     return False
+
+
+def living_state(said: RunState, folder: Path) -> RunState:
+    """The one answer to "is it alive?": if it says that it is running, and nobody owns it, it is not."""
+    return RunState.INTERRUPTED if said == RunState.RUNNING and not is_owned(folder) else said
 
 
 def _describe(owner: Path) -> str:

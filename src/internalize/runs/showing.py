@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from internalize.contract import RunState
 from internalize.display.curves import text_plot
 from internalize.display.terminal import duration, percent
 from internalize.runs.exporting import flat
@@ -55,7 +56,7 @@ def curves(rows: Table, ending: str) -> dict[str, list[tuple[float, float]]]:
 def _state(run: Run) -> str:
     status = run.status()
     state = str(status["state"])
-    if state == "running" and not is_owned(run.path):
+    if state == RunState.RUNNING != run.state():
         state = f"killed; go on with: internalize resume {run.path}"
     parts = [state]
     if "seconds" in status:

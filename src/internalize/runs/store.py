@@ -11,22 +11,22 @@ import os
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from internalize.contract import RunState
 from internalize.errors import BadInput, require
 from internalize.runs.finding import run_folders
 from internalize.runs.folder import Run
-from internalize.runs.lock import is_owned
+from internalize.runs.lock import living_state
 
 INDEX = ".index.sqlite"
 SCHEMA = 2
 """Goes up when the table changes; an index of another schema is made anew."""
-TASKS = ("task", "circuit", "game")
-"""Under which field of its config a kind of experiment says what is learned."""
-ACCURACIES = ("id_accuracy", "accuracy", "raw_optimal_rate")
-"""Under which name of its results it says how often the answer given at once is right."""
+OLDER_SUBJECTS = ("task", "circuit", "game")
+OLDER_ACCURACIES = ("id_accuracy", "accuracy", "raw_optimal_rate")
+"""Where folders have it whose status.json does not say yet what is learned, and how well."""
 BUSY_SECONDS = 30.0
 """How long a writer waits for another one."""
 
@@ -44,14 +44,14 @@ class Entry:
     hash: str
     kind: str
     task: str | None
-    """What is learned; see `TASKS`."""
+    """What is learned, as the run's status says."""
     method: str | None
     horizon: int | None
     seed: int | None
-    state: str
+    state: RunState
     """new, running, interrupted, failed, done, or damaged: not readable as a run."""
     accuracy: float | None
-    """Final-state accuracy in distribution, of finished runs; see `ACCURACIES`."""
+    """Final-state accuracy in distribution, of finished runs, as the run's status says."""
     ood_accuracy: float | None
     seconds: float | None
     created: str | None
@@ -120,9 +120,7 @@ class Store:
 
     def _as_it_is(self, entry: Entry) -> Entry:
         """A run that was killed says that it is running, but nobody owns it."""
-        if entry.state == "running" and not is_owned(self.out / entry.path):
-            return Entry(**{**vars(entry), "state": "interrupted"})
-        return entry
+        return replace(entry, state=living_state(RunState(entry.state), self.out / entry.path))
 
     def _with_index(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
         """A damaged index is made anew; where none can be written, one in memory does for this once."""
@@ -199,18 +197,18 @@ def _read(out: Path, path: str, stamp: str) -> tuple[Any, ...]:
         created = run.provenance().get("created")
     except (BadInput, KeyError) as error:
         unknown = (None,) * 4
-        return (path, stamp, "", "", *unknown, "damaged", *unknown, str(error), "{}", "{}")
+        return (path, stamp, "", "", *unknown, RunState.DAMAGED, *unknown, str(error), "{}", "{}")
     config, summary = dict(identity.config), dict(status.get("summary", {}))
     return (
         path,
         stamp,
         identity.digest(),
         identity.kind,
-        _first_of(TASKS, config),
+        status.get("subject", _first_of(OLDER_SUBJECTS, config)),
         *(config.get(name) for name in ("method", "horizon", "seed")),
         status["state"],
-        _first_of(ACCURACIES, summary),
-        summary.get("ood_accuracy"),
+        status.get("accuracy", _first_of(OLDER_ACCURACIES, summary)),
+        status.get("ood_accuracy", summary.get("ood_accuracy")),
         status.get("seconds"),
         created,
         status.get("message"),

@@ -1,16 +1,22 @@
-"""How a run is carried out: fields that change nothing about what is computed."""
+"""How and where a run is carried out: folder, device, threads; nothing about what is computed."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Literal
 
 import torch
 
 from internalize.configs.typed import typed
-from internalize.errors import require
-from internalize.runs.finding import RUNS
+from internalize.errors import BadInput, RunWarning, require
+from internalize.runs.cores import usable_cores
+from internalize.runs.finding import runs_folder
+from internalize.runs.folder import Run
 from internalize.runs.trackers import TrackerName
 
 KeepStages = Literal["all", "some", "none"]
@@ -21,7 +27,7 @@ KeepStages = Literal["all", "some", "none"]
 class Execution:
     """Where and how a run is carried out; no part of its identity."""
 
-    out: Path = RUNS
+    out: Path = field(default_factory=runs_folder)
     """Folder that holds the run folders."""
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     """Where tensors live; auto takes a GPU if there is one."""
@@ -66,3 +72,40 @@ def keeps_stage(policy: KeepStages, stage: int, last: int) -> bool:
     if policy == "some":
         return stage == last or stage & (stage - 1) == 0
     return policy == "all"
+
+
+@contextmanager
+def surroundings(run: Run, execution: Execution) -> Iterator[torch.device]:
+    """The device and the threads to compute with: as the user wants, or as the run had them before."""
+    before = run.provenance()
+    device: str = execution.device
+    count = execution.threads or before.get("threads", 1)
+    if device == "auto" and "device" in before:
+        device = torch.device(before["device"]).type
+        try:
+            resolve_device(device)
+        except BadInput:  # the difference is noted, with all others, when the run goes on
+            device = "auto"
+    with threads(count):
+        yield resolve_device(device)
+
+
+@contextmanager
+def threads(count: int | None) -> Iterator[None]:
+    """Compute with so many processor threads while the block runs; one if not given."""
+    wanted, cores = count or 1, usable_cores()
+    if wanted > cores:
+        _warn_of_waiting(wanted, cores)
+    before = torch.get_num_threads()
+    torch.set_num_threads(wanted)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@cache  # said once, however often a command computes
+def _warn_of_waiting(wanted: int, cores: int) -> None:
+    """No refusal: a run that was made with more threads than cores is repeated to the bit only with as many."""
+    text = f"{wanted} threads share {cores} usable core(s) and wait for each other: this will be slow"
+    warnings.warn(text, RunWarning, stacklevel=2)

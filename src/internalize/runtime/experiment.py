@@ -8,12 +8,9 @@ from typing import Protocol, TypeVar
 
 from torch import Tensor
 
-from internalize.configs.codec import Json
+from internalize.contract import Json, Row, Stage
 from internalize.measure.predictor import Predictor
 from internalize.runtime.streams import Streams
-
-Row = dict[str, Json]
-"""One row of metrics: deterministic numbers only, never a time."""
 
 
 class State(Protocol):
@@ -23,23 +20,6 @@ class State(Protocol):
         """All finite: the loop takes anything else for a training that has diverged, and does not save it."""
 
     def scalars(self) -> dict[str, Json]: ...
-
-
-@dataclass(frozen=True)
-class Stage:
-    """Where an experiment is, for the loop and for people."""
-
-    index: int
-    """The stage (phase, round) being trained, from 1."""
-    total: int
-    label: str
-    """What this stage does, in a few words."""
-    just_ended: bool
-    """Whether the step just done was this stage's last."""
-    step: int
-    """Steps done in all, and of how many at the most."""
-    steps: int
-    unit: str = "iterations"
 
 
 @dataclass(frozen=True)

@@ -1,21 +1,28 @@
-"""The one loop: every kind of experiment is carried out here."""
+"""The one loop: every kind of experiment is carried out here, and its books are kept."""
 
 from __future__ import annotations
 
+import json
+import math
 import time
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
+from typing import Any
 
-from internalize.errors import RunFailed
-from internalize.runs.checkpoint import load_newest
+import torch
+from torch import Tensor
+
+from internalize.contract import Observer, Row, RunState, Stage
+from internalize.errors import RunFailed, RunWarning
+from internalize.runs.checkpoint import Checkpoint, load_newest, save_checkpoint
 from internalize.runs.folder import Run
-from internalize.runtime.books import Audience, Books, Diverged, Observer, seconds_spent
+from internalize.runs.journal import Journal, read_rows
 from internalize.runtime.execution import Execution, keeps_stage
-from internalize.runtime.experiment import Experiment, Row, S
+from internalize.runtime.experiment import Experiment, S, State
 from internalize.runtime.stop import Interrupted, StopNow, StopRequest
 from internalize.runtime.streams import Streams
-
-__all__ = ["Diverged", "Observer", "execute", "seconds_spent"]
 
 
 def execute(
@@ -25,8 +32,13 @@ def execute(
     execution: Execution,
     stop: StopRequest,
     observers: Sequence[Observer] = (),
+    about: Row | None = None,
+    numbers: Callable[[Row], Row] = lambda summary: {},
 ) -> Row:
     """Begin or continue the run and carry it to its end; returns the summary.
+
+    about: what the run's status says from the beginning; numbers: what it says besides at the end, from the
+    summary.
 
     1. Continue from the newest good checkpoint, or begin and save the beginning.
     2. Advance until the experiment is done; after every step: log, measure, keep, save as each is due.
@@ -35,7 +47,7 @@ def execute(
     audience = Audience(observers)
     try:
         with stop.cutting_short():
-            state, books, measured = _begin(experiment, run, streams, audience)
+            state, books, measured = _begin(experiment, run, streams, audience, about or {})
         if not measured:
             _after_step(experiment, state, books, streams, execution, stop)
         while not experiment.done(state):
@@ -44,20 +56,22 @@ def execute(
                 books.row(row, experiment.stage(state))
             _after_step(experiment, state, books, streams, execution, stop)
         with stop.cutting_short():
-            return _finish(experiment, state, books, streams)
+            return _finish(experiment, state, books, streams, numbers)
     except StopNow:
-        _leave(run, audience, "interrupted")
+        _leave(run, audience, RunState.INTERRUPTED)
         assert stop.signal is not None
         raise Interrupted(stop.signal, str(run.path)) from None
     except RunFailed as problem:
-        _leave(run, audience, "failed", str(problem))
+        _leave(run, audience, RunState.FAILED, str(problem))
         raise
     except BaseException as problem:  # a full disk, a second Ctrl-C, a mistake in somebody's code
-        _leave(run, audience, "interrupted", f"{type(problem).__name__}: {problem}")
+        _leave(run, audience, RunState.INTERRUPTED, f"{type(problem).__name__}: {problem}")
         raise
 
 
-def _begin(experiment: Experiment[S], run: Run, streams: Streams, audience: Audience) -> tuple[S, Books, bool]:
+def _begin(
+    experiment: Experiment[S], run: Run, streams: Streams, audience: Audience, about: Row
+) -> tuple[S, Books, bool]:
     """The state to go on from, the books, and whether the state's step was measured already."""
     saved = load_newest(run.path / "checkpoints", run.digest())
     if saved is None:
@@ -68,8 +82,8 @@ def _begin(experiment: Experiment[S], run: Run, streams: Streams, audience: Audi
     else:
         state = experiment.restore(saved.tensors, saved.scalars)
         books = Books(run, audience, saved.step, saved.metrics)
-    run.set_status("running")
-    audience.begin(run, experiment.stage(state))
+    run.set_status(RunState.RUNNING, **about)
+    audience.begin(run.path, experiment.stage(state))
     return state, books, saved is None or saved.measured
 
 
@@ -101,17 +115,110 @@ def _after_step(
         raise StopNow
 
 
-def _finish(experiment: Experiment[S], state: S, books: Books, streams: Streams) -> Row:
+def _finish(
+    experiment: Experiment[S], state: S, books: Books, streams: Streams, numbers: Callable[[Row], Row]
+) -> Row:
     finish = experiment.finish(state, streams)
     books.run.save_model(finish.weights, finish.model_files)
     books.note_time(experiment.stage(state))
     seconds = round(seconds_spent(books.run), 3)
-    books.run.set_status("done", summary=finish.summary, seconds=seconds)
-    books.audience.end("done", finish.summary)
+    books.run.set_status(RunState.DONE, summary=finish.summary, seconds=seconds, **numbers(finish.summary))
+    books.audience.end(RunState.DONE, finish.summary)
     return finish.summary
 
 
-def _leave(run: Run, audience: Audience, state: str, message: str = "") -> None:
+def _leave(run: Run, audience: Audience, state: RunState, message: str = "") -> None:
     with suppress(OSError):  # a disk that is full may have no room for this either
         run.set_status(state, **({"message": message} if message else {}))
     audience.end(state, {})
+
+
+# The books ------------------------------------------------------------------------------------------------
+
+
+class Diverged(RunFailed):
+    """The loss is no longer a number."""
+
+
+class Audience:
+    """All observers. One that fails is named once and not told anything more; the run goes on."""
+
+    def __init__(self, observers: Sequence[Observer]) -> None:
+        self._observers = list(observers)
+
+    def begin(self, folder: Path, stage: Stage) -> None:
+        self._tell(lambda observer: observer.begin(folder, stage))
+
+    def stepped(self, stage: Stage) -> None:
+        self._tell(lambda observer: observer.stepped(stage))
+
+    def row(self, row: Row, stage: Stage) -> None:
+        self._tell(lambda observer: observer.row(row, stage))
+
+    def end(self, state: RunState, summary: Row) -> None:
+        self._tell(lambda observer: observer.end(state, summary))
+        self._observers = []
+
+    def _tell(self, message: Callable[[Observer], None]) -> None:
+        for observer in list(self._observers):
+            try:
+                message(observer)
+            except Exception as error:  # whatever it was, the training matters more
+                self._observers.remove(observer)
+                name = type(observer).__name__
+                text = f"{name} failed and is left out from here on: {type(error).__name__}: {error}"
+                warnings.warn(text, RunWarning, stacklevel=2)
+
+
+class Books:
+    """The journals of a run from a step on, and its checkpoints."""
+
+    def __init__(self, run: Run, audience: Audience, step: int, metrics: bytes) -> None:
+        """step, metrics: of the checkpoint to go on from; whatever the journals hold beyond it is dropped."""
+        self.run = run
+        self.audience = audience
+        self.identity = run.digest()
+        before = [row for row in read_rows(run.path / "timing.jsonl") if row["step"] <= step]
+        self.timing = Journal(run.path / "timing.jsonl", "".join(f"{json.dumps(r)}\n" for r in before).encode())
+        self.metrics = Journal(run.path / "metrics.jsonl", metrics)
+        self.started = self.last_checkpoint = time.perf_counter()
+
+    def row(self, row: Row, stage: Stage) -> None:
+        for name, value in row.items():
+            if not _is_finite(value):
+                raise Diverged(f"{name} is {value} at step {stage.step}")
+        self.metrics.append(row)
+        self.audience.row(row, stage)
+
+    def checkpoint(self, state: State, stage: Stage, measured: bool = True) -> None:
+        tensors = state.tensors()
+        _refuse_unless_finite(tensors, stage)
+        saved = Checkpoint(stage.step, tensors, dict(state.scalars()), self.metrics.sync(), measured)
+        save_checkpoint(self.run.path / "checkpoints", self.identity, saved)
+        self.last_checkpoint = time.perf_counter()
+        self.note_time(stage)
+
+    def note_time(self, stage: Stage) -> None:
+        """Seconds since the last note; noted after a checkpoint, so that no second is counted twice."""
+        now = time.perf_counter()
+        seconds = round(now - self.started, 3)
+        self.timing.append({"step": stage.step, "stage": stage.index, "seconds": seconds, "at": time.time()})
+        self.started = now
+
+
+def seconds_spent(run: Run) -> float:
+    """Seconds of training and evaluation that went into the run's checkpoints, over all its sittings."""
+    return sum(row["seconds"] for row in read_rows(run.path / "timing.jsonl"))
+
+
+def _is_finite(value: Any) -> bool:
+    if isinstance(value, list):
+        return all(_is_finite(item) for item in value)
+    return not isinstance(value, float) or math.isfinite(value)
+
+
+def _refuse_unless_finite(tensors: Mapping[str, Tensor], stage: Stage) -> None:
+    """A state from which nothing good can come must not push out the last good checkpoint."""
+    for name, tensor in tensors.items():
+        if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
+            raise Diverged(f"{name} is not finite at step {stage.step}")

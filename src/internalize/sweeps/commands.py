@@ -15,14 +15,12 @@ from tyro.constructors import PrimitiveConstructorSpec
 from internalize.display.fleet import fleet_view
 from internalize.errors import BadInput, require
 from internalize.runs.commands import write_files
-from internalize.runs.finding import RUNS
+from internalize.runs.finding import runs_folder
 from internalize.runtime.execution import Execution
-from internalize.runtime.fleet.many import local_pool
-from internalize.sweeps.collecting import collect, groups, settings
-from internalize.sweeps.costs import Costs, expected_seconds
-from internalize.sweeps.options import BackendName, RayOptions
-from internalize.sweeps.planning import DEFAULT_UTILISATION, find_gpu, plan, together
-from internalize.sweeps.reporting import (
+from internalize.runtime.fleet.pool import local_pool
+from internalize.sweeps.collect import collect, groups, settings
+from internalize.sweeps.plan import DEFAULT_UTILISATION, Costs, expected_seconds, find_gpu, plan, together
+from internalize.sweeps.report import (
     announcement,
     collected_text,
     groups_as_json,
@@ -33,7 +31,15 @@ from internalize.sweeps.reporting import (
     remarks_console,
     results_console,
 )
-from internalize.sweeps.running import Standing, SweepOutcome, require_possible, run_sweep, standing
+from internalize.sweeps.run import (
+    BackendName,
+    RayOptions,
+    Standing,
+    SweepOutcome,
+    require_possible,
+    run_sweep,
+    standing,
+)
 from internalize.sweeps.sweep import BadSweep, Sweep, find_sweep
 
 SweepName = Annotated[str, tyro.conf.Positional]
@@ -77,7 +83,8 @@ def sweep_command(arguments: SweepArguments) -> int:
     _announce(sweep, now, seconds, arguments)
     if arguments.dry_run:
         return 0
-    view = None if execution.quiet else fleet_view(sweep.name, sweep.cases[0].config.headline, seconds)
+    results = sweep.cases[0].prepared.kind.results
+    view = None if execution.quiet else fleet_view(sweep.name, results.headline, seconds, results.unit)
     outcome = run_sweep(
         sweep,
         out=execution.out,
@@ -107,15 +114,15 @@ def _seconds(sweep: Sweep, now: Standing, arguments: SweepArguments) -> list[flo
     """Of every run still to do; None if it is not to be measured."""
     if not arguments.estimate or arguments.backend == "ray":
         return None
-    configs = [sweep.cases[index].config for index in now.todo]
+    runs = [sweep.cases[index].prepared for index in now.todo]
     if arguments.execution.quiet or not sys.stderr.isatty():
-        return expected_seconds(configs, arguments.execution)
+        return expected_seconds(runs, arguments.execution)
     with remarks_console().status("measuring …") as status:
 
         def progress(done: int, all_: int) -> None:
             status.update(f"measuring shape {done + 1} of {all_} …")
 
-        return expected_seconds(configs, arguments.execution, progress)
+        return expected_seconds(runs, arguments.execution, progress)
 
 
 def _announce(sweep: Sweep, now: Standing, seconds: list[float] | None, arguments: SweepArguments) -> None:
@@ -124,7 +131,7 @@ def _announce(sweep: Sweep, now: Standing, seconds: list[float] | None, argument
     if execution.quiet and not (dry and execution.json):
         return
     costs = Costs(execution)
-    disk = sum(costs(sweep.cases[index].config).disk_bytes for index in now.todo)
+    disk = sum(costs(sweep.cases[index].prepared).disk_bytes for index in now.todo)
     if not execution.quiet:
         workers = local_pool(execution, arguments.workers, len(now.todo)).size
         said = announcement(sweep, now, seconds, workers, disk)
@@ -139,7 +146,7 @@ def _report(outcome: SweepOutcome, arguments: SweepArguments) -> None:
     if execution.json:
         print(json.dumps(outcome_as_json(outcome)))
     collecting = ["internalize", "collect", arguments.file]
-    collecting += ["--out", str(execution.out)] if execution.out != RUNS else []
+    collecting += ["--out", str(execution.out)] if execution.out != runs_folder() else []
     for line in outcome_lines(outcome, shlex.join(collecting), execution.quiet):
         remarks_console().print(line, soft_wrap=True)
 
@@ -150,7 +157,7 @@ class CollectArguments:
 
     file: SweepName
     """The sweep: a file, file.py:NAME or module:NAME."""
-    out: Path = RUNS
+    out: Path = field(default_factory=runs_folder)
     """Folder that holds the run folders."""
     csv: Path | None = None
     """File to write: a line a run, with its config and results in columns."""

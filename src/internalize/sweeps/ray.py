@@ -22,14 +22,14 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from internalize.configs.codec import to_json
 from internalize.configs.named import Source
+from internalize.contract import End, Ended, Event
 from internalize.errors import BadInput, RunWarning
+from internalize.runs.cores import usable_cores
 from internalize.runs.lock import Owned, own
 from internalize.runtime.execution import Execution
-from internalize.runtime.fleet.driver import Event
-from internalize.runtime.kinds import ExperimentConfig
-from internalize.runtime.training import run_folder
-from internalize.sweeps.attempt import Board, SentFile, attempt_here
-from internalize.sweeps.options import RayOptions
+from internalize.runtime.kind import Prepared
+from internalize.sweeps.node import Board, SentFile, attempt_here
+from internalize.sweeps.run import RayOptions
 
 OBJECT_STORE = 100 * 2**20
 """Bytes of shared memory for a cluster of our own: only files on their way need any."""
@@ -64,7 +64,7 @@ class _FarHome:
 # On a node -----------------------------------------------------------------------------------------------
 
 
-def attempt(index: int, job: dict[str, Any], board: Any) -> dict[str, Any]:
+def attempt(index: int, job: dict[str, Any], board: Any) -> Ended:
     """Begin or continue a run on this node; returns the event with which it ended."""
     files = {
         name: SentFile(digest, file, ray.get(content))
@@ -142,19 +142,19 @@ class RayBackend:
             self._slots_until = time.monotonic() + 5.0
         return self._slots
 
-    def submit(self, index: int, config: ExperimentConfig, again: bool) -> None:
-        folder = run_folder(config, self.execution.out)
+    def submit(self, index: int, prepared: Prepared, again: bool) -> None:
+        folder = prepared.folder(self.execution.out)
         if self._token is None and not self._lock(index, folder):
             return
         job = {
-            "kind": config.kind,
-            "config": to_json(config),
+            "kind": prepared.place,
+            "config": to_json(prepared.config),
             "execution": to_json(self.execution),
             "again": again,
             "out": str(self.execution.out),
             "folder": folder.name,
             "token": self._token,
-            "sources": {source.name: self._file(source) for source in config.check({})},
+            "sources": {source.name: self._file(source) for source in prepared.sources},
         }
         self._running[self._task.remote(index, job, self._board)] = index
 
@@ -165,7 +165,7 @@ class RayBackend:
         try:
             holding.enter_context(own(folder))
         except Owned as problem:
-            self._instant.append((index, {"event": "busy", "error": str(problem)}))
+            self._instant.append((index, Ended(End.BUSY, str(problem))))
             return False
         self._locks[index] = holding
         return True
@@ -207,16 +207,17 @@ class RayBackend:
             ray.shutdown()
 
 
-def _end_of(task: Any) -> Event:
+def _end_of(task: Any) -> Ended:
     try:
-        return dict(ray.get(task))
+        ended: Ended = ray.get(task)
+        return ended
     except TaskCancelledError:
-        return {"event": "interrupted", "error": "stopped", "exit_code": 130}
+        return Ended(End.INTERRUPTED, "stopped", 130)
     except BadInput as problem:
-        return {"event": "failed", "error": str(problem), "exit_code": 2}
+        return Ended(End.FAILED, str(problem), 2)
     except RayError as problem:  # of the cluster: what goes wrong in a run is an event, which the task returns
         text = " ".join(str(problem).split())
-        return {"event": "lost", "error": f"{type(problem).__name__}: {text[:300]}", "exit_code": 1}
+        return Ended(End.LOST, f"{type(problem).__name__}: {text[:300]}", 1)
 
 
 def ray_backend(execution: Execution, workers: int | None, options: RayOptions) -> RayBackend:
@@ -257,7 +258,7 @@ def _connect(options: RayOptions) -> None:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         ray.init(
             address="local",
-            num_cpus=os.cpu_count(),
+            num_cpus=usable_cores(),
             object_store_memory=OBJECT_STORE,
             include_dashboard=False,
             **quiet,

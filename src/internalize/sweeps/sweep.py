@@ -1,23 +1,28 @@
-"""Which runs a sweep has: a base config, axes and seeds, checked as a whole before anything runs."""
+"""Which runs a sweep has: a base config, axes and seeds, checked as a whole before anything runs.
+
+The axes are cases, zipped lists and a grid: combined, and refused where two of them set the same field.
+"""
 
 from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from internalize.configs.codec import Json, to_json
+from internalize.configs.codec import from_json, to_json
 from internalize.configs.data_files import read_data
 from internalize.configs.named import is_object_name, load_object
+from internalize.contract import Json
 from internalize.errors import BadInput, closest, require
+from internalize.kinds import find_kind
 from internalize.runs.exporting import flat
-from internalize.runtime.kinds import ExperimentConfig, config_class, config_from_json
-from internalize.sweeps.axes import Axes, Fields, leaves, seeds_of
+from internalize.runtime.kind import Prepared, prepare_by
 
+Fields = dict[str, Json]
 KEYS = ("name", "kind", "base", "grid", "zip", "cases", "seeds")
 """What a sweep file may say."""
 
@@ -26,9 +31,13 @@ KEYS = ("name", "kind", "base", "grid", "zip", "cases", "seeds")
 class Case:
     """One run to be."""
 
-    config: ExperimentConfig
+    prepared: Prepared
     fields: Mapping[str, Json]
     """What tells it from its siblings: every field that any of them sets, by its dotted name, and the seed."""
+
+    @property
+    def config(self) -> Any:
+        return self.prepared.config
 
     def __str__(self) -> str:
         return " ".join(f"{name}={value}" for name, value in self.fields.items())
@@ -72,19 +81,17 @@ def sweep_of(
     group of fields, with a mapping as value.
     seeds: a number of seeds, from the base's seed (or 0) up, or the seeds themselves.
     """
-    config_class(kind)
+    found_kind = find_kind(kind)
     leaves("base", base)
     axes, base = Axes(cases, zipped, grid), to_json(dict(base))
     found, problems = [], _Problems()
     for fields, seed in itertools.product(axes.combinations(), seeds_of(seeds, base.get("seed", 0))):
         own = {**flat(fields, lists_as_text=False), "seed": seed}
         try:
-            config = config_from_json(kind, _filled_in(base, {**fields, "seed": seed}))
-            config.check({})
+            config = from_json(found_kind.config, _filled_in(base, {**fields, "seed": seed}))
+            found.append(Case(prepare_by(found_kind, config), own))
         except BadInput as problem:
             problems.add(problem, own)
-        else:
-            found.append(Case(config, own))
     problems.raise_if_any()
     _refuse_twins(found)
     return Sweep(name, tuple(_named_alike(found)))
@@ -152,6 +159,105 @@ def _numbers(value: Any) -> Any:
     return float(value) if isinstance(value, str) and re.fullmatch(r"[+-]?\d+[eE][+-]?\d+", value) else value
 
 
+# The axes -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Axes:
+    """What a sweep varies besides the seed. Whatever is None is not there."""
+
+    cases: Sequence[Mapping[str, Any]] | None = None
+    zipped: Mapping[str, Sequence[Any]] | None = None
+    grid: Mapping[str, Sequence[Any]] | None = None
+
+    def __post_init__(self) -> None:
+        cases = self.cases
+        good = isinstance(cases, Sequence | None) and all(isinstance(case, Mapping) for case in cases or ())
+        require(good, "cases", f"must be a list of mappings of fields, got {cases!r}")
+        require(cases is None or len(cases) > 0, "cases", "must name at least one case, got an empty list")
+        self._refuse_clashes()
+
+    def combinations(self) -> Iterator[Fields]:
+        """The last axis of the grid turns fastest."""
+        names = list(self.grid or {})
+        for case in [{}] if self.cases is None else self.cases:
+            for entry in _zip(self.zipped or {}):
+                columns = (_values("grid", name, (self.grid or {})[name]) for name in names)
+                for values in itertools.product(*columns):
+                    yield to_json({**case, **entry, **dict(zip(names, values, strict=True))})
+
+    def _refuse_clashes(self) -> None:
+        """A field may be set by one of them only, also where one sets a group that holds it."""
+        owner: dict[str, str] = {}
+        for axis, names in self._settings():
+            for name in names:
+                require(name != "seed", f"{axis}.seed", "seeds have an entry of their own: seeds")
+                other = next((known for known in owner if _overlap(known, name)), None)
+                also = "" if other == name else f" as {other}"
+                require(
+                    other is None, f"{axis}.{name}", f"{owner.get(other or '')} sets this field already{also}"
+                )
+            owner |= dict.fromkeys(names, axis)
+
+    def _settings(self) -> Iterator[tuple[str, list[str]]]:
+        """The cases, then every zipped list, then every line of the grid: with the fields that it sets."""
+        yield "cases", _fields_in(leaves("cases", case) for case in self.cases or ())
+        for axis, columns in (("zip", self.zipped or {}), ("grid", self.grid or {})):
+            for name, column in columns.items():
+                yield axis, _fields_in(leaves(axis, {name: value}) for value in _values(axis, name, column))
+
+
+def leaves(where: str, fields: Mapping[str, Any]) -> list[str]:
+    """The dotted names of all that the fields set; refused if they set something twice, nested and dotted."""
+    found: list[str] = []
+    for name, value in fields.items():
+        group = isinstance(value, Mapping)
+        new = [f"{name}.{leaf}" for leaf in leaves(where, value)] if group else [str(name)]
+        for leaf in new:
+            clash = next((known for known in found if _overlap(known, leaf)), None)
+            require(clash is None, f"{where}.{leaf}", f"is set twice: {clash} is there, too")
+        found += new
+    return found
+
+
+def seeds_of(seeds: Any, first: Any) -> list[int]:
+    """first: where a number of seeds begins."""
+    if isinstance(seeds, int) and not isinstance(seeds, bool):
+        require(seeds >= 1, "seeds", f"must be at least 1, got {seeds}")
+        require(isinstance(first, int), "base.seed", f"must be a whole number, got {first!r}")
+        return list(range(first, first + seeds))
+    good = isinstance(seeds, Sequence) and not isinstance(seeds, str) and len(seeds) > 0
+    good = good and all(isinstance(seed, int) and not isinstance(seed, bool) for seed in seeds)
+    require(good, "seeds", f"must be a number of seeds or a list of them, got {seeds!r}")
+    require(len(set(seeds)) == len(seeds), "seeds", f"must all be different, got {list(seeds)!r}")
+    return list(seeds)
+
+
+def _zip(axes: Mapping[str, Sequence[Any]]) -> list[Fields]:
+    columns = {name: _values("zip", name, values) for name, values in axes.items()}
+    lengths = {name: len(values) for name, values in columns.items()}
+    told = ", ".join(f"{name} has {length}" for name, length in lengths.items())
+    require(len(set(lengths.values())) <= 1, "zip", f"all axes must have as many values: {told}")
+    if not columns:
+        return [{}]
+    return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+
+
+def _values(axis: str, name: str, values: Any) -> list[Any]:
+    good = isinstance(values, Sequence) and not isinstance(values, str) and len(values) > 0
+    require(good, f"{axis}.{name}", f"must be a list of values, got {values!r}")
+    return list(values)
+
+
+def _fields_in(several: Iterable[list[str]]) -> list[str]:
+    return list(dict.fromkeys(itertools.chain.from_iterable(several)))
+
+
+def _overlap(first: str, second: str) -> bool:
+    """Whether they are the same field, or one is a group that holds the other."""
+    return first == second or first.startswith(f"{second}.") or second.startswith(f"{first}.")
+
+
 # Filling in ----------------------------------------------------------------------------------------------
 
 
@@ -161,7 +267,7 @@ def _named_alike(cases: Sequence[Case]) -> Iterator[Case]:
     for case in cases:
         config = flat(to_json(case.config), lists_as_text=False)
         fields = {name: case.fields.get(name, config.get(name)) for name in (*names, "seed")}
-        yield Case(case.config, fields)
+        yield Case(case.prepared, fields)
 
 
 def _filled_in(base: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,12 +13,12 @@ pytest.importorskip("pyspiel", reason='needs OpenSpiel: pip install "internalize
 
 from internalize.cli import main
 from internalize.errors import BadInput
+from internalize.kinds.entrance import train
 from internalize.kinds.selfplay import SelfPlayConfig, positions
 from internalize.kinds.selfplay import experiment as selfplay_experiment
 from internalize.kinds.selfplay.learning import play_part
 from internalize.runtime.execution import Execution
 from internalize.runtime.streams import Streams
-from internalize.runtime.training import train
 
 BRIEF = SelfPlayConfig(
     rounds=2, games=600, simulations=8, updates=300, batch=32, width=16, depth=1, measured=50, matches=10

@@ -11,16 +11,17 @@ import pytest
 
 from internalize import ChainConfig, Run
 from internalize.benchmarks.store import make_runs
+from internalize.contract import End, Ended, Event
+from internalize.kinds import prepare
 from internalize.runs.lock import own
-from internalize.runtime.fleet.driver import Driver, Event, Outcome
-from internalize.runtime.fleet.many import drive
-from internalize.runtime.kinds import ExperimentConfig
+from internalize.runtime.fleet.driver import Driver, Outcome, drive
+from internalize.runtime.kind import Prepared
 
-DONE: Event = {"event": "done"}
-FAILED: Event = {"event": "failed", "error": "ZeroDivisionError: oops", "exit_code": 1}
-REFUSED: Event = {"event": "failed", "error": "results: use fetched", "exit_code": 2}
-LOST: Event = {"event": "lost", "error": "the worker process died (signal 9)", "exit_code": 1}
-BUSY: Event = {"event": "busy", "error": "another process"}
+DONE = Ended(End.DONE)
+FAILED = Ended(End.FAILED, "ZeroDivisionError: oops", 1)
+REFUSED = Ended(End.FAILED, "results: use fetched", 2)
+LOST = Ended(End.LOST, "the worker process died (signal 9)", 1)
+BUSY = Ended(End.BUSY, "another process")
 
 UNTOUCHED = {"state": "interrupted", "message": "as the loop left it"}
 GIVEN_UP = {"state": "failed", "message": "ZeroDivisionError: oops", "for_good": False}
@@ -29,14 +30,14 @@ GIVEN_UP = {"state": "failed", "message": "ZeroDivisionError: oops", "for_good":
 class Scripted:
     """A backend whose attempts end as written; one run at a time."""
 
-    def __init__(self, ends: Sequence[Event]) -> None:
+    def __init__(self, ends: Sequence[Ended]) -> None:
         self.ends = list(ends)
         self.said: list[tuple[int, Event]] = []
 
     def free(self) -> int:
         return 1 - len(self.said)
 
-    def submit(self, index: int, config: ExperimentConfig, again: bool) -> None:
+    def submit(self, index: int, prepared: Prepared, again: bool) -> None:
         self.said.append((index, self.ends.pop(0)))
 
     def events(self, timeout: float) -> Sequence[tuple[int, Event]]:
@@ -71,12 +72,12 @@ def folder(tmp_path: Path) -> Path:
     ],
 )
 def test_errors_are_remembered_after_the_last_try_and_lost_processes_never(
-    ends: list[Event], state: str, exit_code: int, status: dict[str, Any], folder: Path
+    ends: list[Ended], state: str, exit_code: int, status: dict[str, Any], folder: Path
 ) -> None:
-    outcome, backend = Outcome(ChainConfig()), Scripted(ends)
+    outcome, backend = Outcome(prepare(ChainConfig())), Scripted(ends)
     drive([outcome], backend, retries=1, folders=[folder])
     assert (outcome.state, outcome.exit_code) == (state, exit_code)
-    assert outcome.error == ends[-1].get("error", "")
+    assert outcome.error == ends[-1].error
     assert outcome.attempts == len([end for end in ends if end is not BUSY])
     assert backend.ends == []
     assert Run(folder).status() == status
@@ -84,13 +85,13 @@ def test_errors_are_remembered_after_the_last_try_and_lost_processes_never(
 
 def test_a_run_that_another_took_over_is_not_given_up(folder: Path) -> None:
     with own(folder):
-        drive([Outcome(ChainConfig())], Scripted([FAILED]), folders=[folder])
+        drive([Outcome(prepare(ChainConfig()))], Scripted([FAILED]), folders=[folder])
     assert Run(folder).status() == UNTOUCHED
 
 
 def test_a_sweep_that_is_stopped_between_two_runs_says_by_which_signal() -> None:
     """None is in hand then: the exit code is that of runs that were never begun."""
-    outcomes = [Outcome(ChainConfig(seed=seed)) for seed in range(3)]
+    outcomes = [Outcome(prepare(ChainConfig(seed=seed))) for seed in range(3)]
     driver = Driver(outcomes, Scripted([DONE]), None, 1, None, False)
     driver.run(lambda: signal.SIGTERM if outcomes[0].state == "done" else None)
     assert [outcome.state for outcome in outcomes] == ["done", "waiting", "waiting"]

@@ -7,20 +7,22 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from rich.console import Console
 
 from internalize import ChainConfig, EvaluationConfig, Execution, ModelConfig, OptimizerConfig, train
+from internalize.contract import Begun, End, Ended, Event, RunState, Stage, Stepped, Written, event_to_json
 from internalize.display.fleet import LiveFleet
 from internalize.errors import BadInput
+from internalize.kinds import prepare
+from internalize.kinds.chain.kind import KIND
+from internalize.kinds.entrance import train_many
 from internalize.runtime.fleet import seeds
 from internalize.runtime.fleet.driver import Outcome
-from internalize.runtime.fleet.many import execute_many
 from tests.runtime.faults import bytes_of
 
 BRIEF = ChainConfig(
@@ -36,7 +38,7 @@ BRIEF = ChainConfig(
 
 def test_side_by_side_gives_the_same_bytes_as_one_after_the_other(tmp_path: Path) -> None:
     configs = [replace(BRIEF, seed=seed) for seed in range(3)]
-    outcomes = execute_many(configs, Execution(out=tmp_path / "together"), workers=2)
+    outcomes = train_many(configs, Execution(out=tmp_path / "together"), workers=2)
     assert [outcome.state for outcome in outcomes] == ["done"] * 3
     for config in configs:
         train(config, out=tmp_path / "apart")
@@ -48,7 +50,7 @@ def test_side_by_side_gives_the_same_bytes_as_one_after_the_other(tmp_path: Path
 
 def test_a_run_that_fails_leaves_the_others_alone(tmp_path: Path) -> None:
     diverges = replace(BRIEF, optimizer=OptimizerConfig(lr=1e30))
-    outcomes = execute_many([BRIEF, diverges, replace(BRIEF, seed=1)], Execution(out=tmp_path), workers=1)
+    outcomes = train_many([BRIEF, diverges, replace(BRIEF, seed=1)], Execution(out=tmp_path), workers=1)
     assert [outcome.state for outcome in outcomes] == ["done", "failed", "done"]
     assert outcomes[1].exit_code == 1
     assert "step" in outcomes[1].error
@@ -56,7 +58,7 @@ def test_a_run_that_fails_leaves_the_others_alone(tmp_path: Path) -> None:
 
 def test_nothing_starts_if_one_config_cannot_run(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="unknown task"):
-        execute_many([BRIEF, replace(BRIEF, task="Z9")], Execution(out=tmp_path / "runs"))
+        train_many([BRIEF, replace(BRIEF, task="Z9")], Execution(out=tmp_path / "runs"))
     assert not (tmp_path / "runs").exists()
 
 
@@ -71,9 +73,9 @@ class Assassin:
 
     def end(self) -> None: ...
 
-    def event(self, index: int, event: Mapping[str, Any]) -> None:
+    def event(self, index: int, event: Event) -> None:
         owners = list(self.out.glob("*/.owner.json"))
-        if index == 0 and not self.killed and event["event"] in ("begin", "row") and owners:
+        if index == 0 and not self.killed and isinstance(event, Begun | Written) and owners:
             os.kill(json.loads(owners[0].read_text())["process"], signal.SIGKILL)
             self.killed = True
 
@@ -81,11 +83,11 @@ class Assassin:
 def test_a_dead_worker_costs_its_own_run_only_and_the_same_call_goes_on(tmp_path: Path) -> None:
     configs = [replace(BRIEF, iterations=2_000), replace(BRIEF, seed=1)]
     assassin = Assassin(tmp_path)
-    outcomes = execute_many(configs, Execution(out=tmp_path), workers=1, observer=assassin)
+    outcomes = train_many(configs, Execution(out=tmp_path), workers=1, observer=assassin)
     assert assassin.killed
     assert [outcome.state for outcome in outcomes] == ["interrupted", "done"]
     assert (outcomes[0].error, outcomes[0].exit_code) == ("the worker process died (signal 9)", 1)
-    again = execute_many(configs, Execution(out=tmp_path), workers=1)
+    again = train_many(configs, Execution(out=tmp_path), workers=1)
     assert [outcome.state for outcome in again] == ["done", "done"]
 
 
@@ -93,12 +95,13 @@ def test_a_worker_that_dies_in_the_middle_of_a_line_is_heard_of(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     worker = tmp_path / "worker"
-    worker.write_text('#!/bin/sh\nprintf \'{"event": "stepped"}\\n{"event": "do\'\nexit 3\n')
+    told = json.dumps(event_to_json(Stepped(Stage(1, 1, "", False, 0, 1))))
+    worker.write_text(f"#!/bin/sh\nprintf '{told}\\n{told[:9]}'\nexit 3\n")
     worker.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(worker))
     found: list[Outcome] = []
     driver = threading.Thread(
-        target=lambda: found.extend(execute_many([BRIEF], Execution(out=tmp_path / "runs"))), daemon=True
+        target=lambda: found.extend(train_many([BRIEF], Execution(out=tmp_path / "runs"))), daemon=True
     )
     driver.start()
     driver.join(timeout=60)
@@ -115,14 +118,17 @@ picture for the last."""
 def test_names_and_errors_are_shown_to_the_letter(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(ChainConfig, "label", lambda _: f"a run {NOT_MARKUP}")
-    ended = [Outcome(BRIEF, "failed", error=f"an error {NOT_MARKUP}, {'long ' * 30}", exit_code=1)]
+    named = replace(KIND.results, label=lambda _: f"a run {NOT_MARKUP}")
+    monkeypatch.setattr(type(KIND), "results", named)
+    ended = [
+        Outcome(prepare(BRIEF), RunState.FAILED, error=f"an error {NOT_MARKUP}, {'long ' * 30}", exit_code=1)
+    ]
     monkeypatch.setattr(seeds, "execute_many", lambda *_: ended)
-    seeds.train_side_by_side([BRIEF], Execution(quiet=True), None, "")
+    seeds.train_side_by_side([prepare(BRIEF)], Execution(quiet=True), None, "")
     (line,) = capsys.readouterr().err.splitlines()
     assert f"a run {NOT_MARKUP}: failed, an error {NOT_MARKUP}, long" in line
 
-    done = [Outcome(BRIEF, "done", train(BRIEF, out=tmp_path))]
+    done = [Outcome(prepare(BRIEF), RunState.DONE, train(BRIEF, out=tmp_path))]
     where = Execution(out=Path(NOT_MARKUP))
     assert seeds.report_side_by_side(done, where, {"which": lambda _: NOT_MARKUP}, ()) == 0
     shown = capsys.readouterr().out
@@ -132,7 +138,7 @@ def test_names_and_errors_are_shown_to_the_letter(
     view = LiveFleet(NOT_MARKUP, {})
     monkeypatch.setattr(view._live, "start", lambda: None)
     view.begin([f"a run {NOT_MARKUP}"])
-    view.event(0, {"event": "failed", "error": NOT_MARKUP})
+    view.event(0, Ended(End.FAILED, NOT_MARKUP))
     Console(width=120).print(view.draw())
     shown = capsys.readouterr().out
     assert f"a run {NOT_MARKUP}" in shown

@@ -80,7 +80,6 @@ class ChainConfig:
     """A transformer learns to run a semiautomaton, with the chain of states shown, hidden or taken away."""
 
     kind: ClassVar[str] = "chain"
-    headline: ClassVar[dict[str, str]] = {"loss": "loss", "id_accuracy": "ID", "ood_accuracy": "OOD"}
 
     task: str = "C2"
     """The semiautomaton: C7, S3, A5, D4, Q8, flipflop2, a product C2xC3, a .json or .yaml file, module:name."""

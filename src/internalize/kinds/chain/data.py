@@ -23,6 +23,7 @@ class TrainingData:
         self.task = task
         self.inputs = inputs
         self.shape = (BULK, batch, horizon)
+        self.batch = batch
         self.initial_state = initial_state
         self._cached: tuple[Streams, int] | None = None
         self._symbols: Tensor

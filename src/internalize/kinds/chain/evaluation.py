@@ -6,16 +6,16 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from internalize.configs.codec import Json
+from internalize.contract import Json
 from internalize.curricula import Curriculum, Shown
 from internalize.measure.accuracy import Measurement, measure
 from internalize.statistics import SUCCESS, Interval
 from internalize.tasks.split import both_sides
 
 if TYPE_CHECKING:
+    from internalize.contract import Row
     from internalize.kinds.chain.experiment import ChainExperiment
     from internalize.kinds.chain.state import ChainState
-    from internalize.runtime.experiment import Row
     from internalize.runtime.streams import Streams
 
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from internalize.configs.named import Copies
+from internalize.contract import Row, Stage
 from internalize.curricula import Progress, Shown, find_curriculum
 from internalize.curricula.schedule import begin_step, end_step, looks_at_signal
 from internalize.kinds.chain.config import ChainConfig
@@ -26,7 +27,7 @@ from internalize.models.huggingface import folder_files, is_exportable
 from internalize.models.kernel import Kernel, choose_kernel, make_step
 from internalize.models.language_model import LanguageModel
 from internalize.models.own_network import find_network
-from internalize.runtime.experiment import Finish, Row, Stage
+from internalize.runtime.experiment import Finish
 from internalize.runtime.streams import Streams
 from internalize.sequences.rendering import Renderer
 from internalize.sequences.vocabulary import vocabulary_of
@@ -69,12 +70,12 @@ class ChainExperiment:
         else:
             source = find_weights(config.init_from, self.copies)
             model.load(read_starting_weights(model, source), "init-from")
-        return self._assemble(model, Progress(), self._kernel())
+        return self.assemble(model, Progress())
 
     def restore(self, tensors: Mapping[str, Tensor], scalars: Mapping[str, Any]) -> ChainState:
         model = self.new_model()
         model.load(part_of(tensors, "model"), "checkpoint")
-        state = self._assemble(model, Progress(**scalars["progress"]), scalars["kernel"])
+        state = self.assemble(model, Progress(**scalars["progress"]), scalars["kernel"])
         state.optimizer.load(part_of(tensors, "optimizer"), scalars["optimizer"])
         state.averages.load(part_of(tensors, "averages"))
         return state
@@ -95,7 +96,13 @@ class ChainExperiment:
         with torch.device("meta"):  # of GPT-2 only the shapes are needed
             return costs_of(self._make_model(self.renderer.vocabulary.size, self.renderer.context))
 
-    def _assemble(self, model: LanguageModel, progress: Progress, kernel: Kernel) -> ChainState:
+    def trial_data(self, batch: int) -> TrainingData:
+        """Training data in batches of another size, to time a step on."""
+        return TrainingData(self.task, self.data.inputs, batch, self.config.horizon, self.data.initial_state)
+
+    def assemble(self, model: LanguageModel, progress: Progress, kernel: Kernel | None = None) -> ChainState:
+        """The state with this model; the kernel is chosen if none is given."""
+        kernel = kernel or self._kernel()
         parameters, gradient = flatten_parameters(model)
         choice = self.config.optimizer
         optimizer = AdamW(parameters, gradient, choice.lr, choice.betas, choice.weight_decay)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from statistics import median
 from typing import Annotated, Any
 
 import tyro
@@ -16,27 +14,18 @@ from rich.console import Console
 from internalize.configs.folders import make_folder, require_writable
 from internalize.display.learning_curves import draw_hint_accuracy
 from internalize.display.plots import save
-from internalize.display.terminal import duration, errors_console, percent, results_table
+from internalize.display.terminal import duration, percent, results_table
+from internalize.kinds import prepare
 from internalize.kinds.hints.comparing import METHODS, curve_rows, curves, end_rows, in_order, method_rows
 from internalize.kinds.hints.config import HintsConfig
 from internalize.runs.folder import Run
 from internalize.runs.provenance import provenance
 from internalize.runs.table import Table
-from internalize.runtime.capacity import require_capacity
-from internalize.runtime.commands import observers_for
-from internalize.runtime.execution import Execution, resolve_device
-from internalize.runtime.fleet.seeds import (
-    SideBySide,
-    exit_code,
-    finished,
-    result_of,
-    train_side_by_side,
-)
-from internalize.runtime.streams import Streams
-from internalize.runtime.training import run_folder, threads, train
-
-TIMED_STEPS = 9
-"""Steps that are timed to say how long a run will take."""
+from internalize.runtime.execution import Execution
+from internalize.runtime.fleet.seeds import SideBySide, exit_code, finished, train_side_by_side
+from internalize.runtime.kind import prepare_by
+from internalize.runtime.report import announce, observers_for, result_of
+from internalize.runtime.train import train_prepared
 
 
 @dataclass(frozen=True)
@@ -68,40 +57,22 @@ class HintsDrawArguments:
 def hints_command(arguments: HintsArguments) -> int | None:
     config, execution = arguments.config, arguments.execution
     require_writable(execution.out)
-    config.check({})
+    prepared = prepare(config)
     if not execution.quiet:
-        _announce(config, execution)
+        announce(prepared, execution)
     if arguments.many.seeds is None and not arguments.compare:
-        _report(train(config, execution, observers_for(config, execution)), execution)
+        _report(train_prepared(prepared, execution, observers_for(prepared, execution)), execution)
         return None
-    methods = METHODS if arguments.compare else (config.method,)
-    configs = [replace(one, method=method) for one in arguments.many.configs(config) for method in methods]
-    outcomes = train_side_by_side(configs, execution, arguments.many.workers, f"{len(configs)} runs with hints")
+    every = arguments.many.with_seeds(prepared)
+    if arguments.compare:
+        kind = prepared.kind
+        every = [prepare_by(kind, replace(one.config, method=m)) for one in every for m in METHODS]
+    outcomes = train_side_by_side(every, execution, arguments.many.workers, f"{len(every)} runs with hints")
     runs = finished(outcomes)
     if runs:
         folder = (arguments.drawings or execution.out / "hints") if arguments.compare else None
         present(in_order(runs), folder, execution.json, execution.quiet)
     return exit_code(outcomes)
-
-
-def _announce(config: HintsConfig, execution: Execution) -> None:
-    """Say beforehand how long a run will take, by a few steps of it, unless it is there already."""
-    if run_folder(config, execution.out).exists() and not execution.fresh:
-        return
-    device = resolve_device(execution.device)
-    require_capacity(config, device, {})
-    with threads(execution.threads):
-        experiment, streams = config.build(device, {}), Streams(config.seed)
-        state = experiment.init(streams)
-        seconds = []
-        for step in range(TIMED_STEPS):
-            examples = experiment.data(step, streams)
-            start = time.perf_counter()
-            state.sgd(*examples)
-            seconds.append(time.perf_counter() - start)
-    guess = duration(median(seconds) * config.all_steps)
-    parameters = f"{config.label()}: {experiment.shape.parameters:,} parameters"
-    errors_console().print(f"{parameters}, {config.all_steps:,} steps; about {guess}", soft_wrap=True)
 
 
 def _report(run: Run, execution: Execution) -> None:

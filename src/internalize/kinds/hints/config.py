@@ -71,11 +71,6 @@ class HintsConfig:
     """A ReLU network learns a Boolean function with its circuit's gates as hints, then without them."""
 
     kind: ClassVar[str] = "hints"
-    headline: ClassVar[dict[str, str]] = {
-        "loss": "loss",
-        "accuracy": "accuracy",
-        "subnetwork_accuracy": "h(x)",
-    }
 
     preset: PresetName | None = None
     """Sizes for whatever is not given: laptop (minutes on two cores) or paper (hours); paper if not given."""

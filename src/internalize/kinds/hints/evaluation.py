@@ -19,9 +19,9 @@ from internalize.tasks.hints import HintedTask, answers, neutral_number
 from internalize.tasks.parity import all_inputs
 
 if TYPE_CHECKING:
+    from internalize.contract import Row
     from internalize.kinds.hints.experiment import HintsExperiment
     from internalize.kinds.hints.state import HintsState
-    from internalize.runtime.experiment import Row
     from internalize.runtime.streams import Streams
 
 EPSILON = 0.05
@@ -62,9 +62,8 @@ def _rate(right: Tensor) -> Rate:
     return Rate(int(right.sum()), right.numel())
 
 
-def evaluation_row(experiment: HintsExperiment, state: HintsState, streams: Streams) -> Row:
+def evaluation_row(experiment: HintsExperiment, state: HintsState, streams: Streams, samples: int) -> Row:
     """Consumes streams("evaluate", step)."""
-    samples = experiment.config.evaluation.samples
     rates = accuracies(experiment, state.model, samples, streams("evaluate", state.step), final=False)
     return {f"{name}accuracy": rate.value for name, rate in rates.items()}
 

@@ -9,13 +9,14 @@ import torch
 from torch import Tensor
 
 from internalize.configs.named import Copies
+from internalize.contract import Row, Stage
 from internalize.kinds.hints.config import HintsConfig
 from internalize.kinds.hints.data import HintedData
 from internalize.kinds.hints.evaluation import evaluation_row, summary_row
 from internalize.kinds.hints.predictor import HintsPredictor
 from internalize.kinds.hints.state import HintsState
 from internalize.models.mlp import MLP, SGD, Shape, mlp_from, new_mlp
-from internalize.runtime.experiment import Finish, Row, Stage
+from internalize.runtime.experiment import Finish
 from internalize.runtime.streams import Streams
 
 CALL = 64
@@ -120,7 +121,7 @@ class HintsExperiment:
             "samples": state.step * self.config.batch,
             "stage": self.stage(state).index,
         }
-        return row | evaluation_row(self, state, streams)
+        return row | evaluation_row(self, state, streams, self.config.evaluation.samples)
 
     def snapshot(self, state: HintsState) -> dict[str, Tensor]:
         return state.model.tensors()

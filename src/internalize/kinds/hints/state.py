@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from internalize.configs.codec import Json
+from internalize.contract import Json
 from internalize.models.mlp import MLP, SGD
 
 

@@ -15,21 +15,16 @@ from internalize.configs.folders import make_folder
 from internalize.display.plots import save
 from internalize.display.terminal import duration, errors_console, percent, results_table
 from internalize.errors import require
+from internalize.kinds import prepare
 from internalize.kinds.parity.config import ParityConfig
 from internalize.kinds.parity.drawing import draw_attention, draw_watch
 from internalize.kinds.parity.watch import QUANTITIES
 from internalize.runs.folder import Run
 from internalize.runs.table import Table
-from internalize.runtime.commands import observers_for
 from internalize.runtime.execution import Execution
-from internalize.runtime.fleet.seeds import (
-    Columns,
-    SideBySide,
-    finished,
-    report_side_by_side,
-    result_of,
-)
-from internalize.runtime.training import train
+from internalize.runtime.fleet.seeds import SideBySide, finished, report_side_by_side
+from internalize.runtime.report import observers_for, result_of
+from internalize.runtime.train import train_prepared
 from internalize.tasks.parity import HiddenParity
 
 
@@ -52,13 +47,15 @@ def parity_command(arguments: ParityArguments) -> int | None:
     wants = arguments.draw or arguments.drawings is not None
     good = not wants or execution.keep_stages == "all"
     require(good, "keep-stages", "must be all to draw W after every phase")
+    prepared = prepare(config)
     if arguments.many.seeds is not None:
-        outcomes = arguments.many.train(config, execution)
+        outcomes = arguments.many.train(prepared, execution)
         for run in finished(outcomes) if wants else ():
             folder = None if arguments.drawings is None else arguments.drawings / run.path.name
             _draw(run, folder, arguments)
-        return report_side_by_side(outcomes, execution, COLUMNS, ("support_recovered", "exact", "internalized"))
-    run = train(config, execution, observers_for(config, execution))
+        results = prepared.kind.results
+        return report_side_by_side(outcomes, execution, results.columns, results.rates)
+    run = train_prepared(prepared, execution, observers_for(prepared, execution))
     if wants:
         _draw(run, arguments.drawings, arguments)
     if execution.json:
@@ -150,12 +147,3 @@ def _result_rows(config: ParityConfig, summary: Mapping[str, Any]) -> list[list[
 
 def _yes(value: bool) -> str:
     return "yes" if value else "no"
-
-
-COLUMNS: Columns = {
-    "phases": lambda result: f"{result['phases']}{', stalled' if result['stalled'] else ''}",
-    "support found": lambda result: _yes(result["support_recovered"]),
-    "exact": lambda result: _yes(result["exact"]),
-    "internalized": lambda result: _yes(result["internalized"]),
-}
-"""What is said of each of several seeds."""

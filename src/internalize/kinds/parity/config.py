@@ -39,7 +39,6 @@ class ParityConfig:
     """One linear-attention layer learns a hidden parity with its chain shown, then internalizes it."""
 
     kind: ClassVar[str] = "parity"
-    headline: ClassVar[dict[str, str]] = {"loss": "loss"}
 
     d: int = 20
     """Coordinates of an input."""

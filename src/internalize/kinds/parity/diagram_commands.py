@@ -28,7 +28,7 @@ from internalize.kinds.parity.phase_diagram import (
 from internalize.kinds.parity.stall import stall_table
 from internalize.runs.provenance import provenance
 from internalize.runs.table import Table
-from internalize.runtime.training import threads
+from internalize.runtime.execution import threads
 from internalize.statistics import Interval
 
 Which = Literal["theorem", "threshold", "stall", "contrast"]

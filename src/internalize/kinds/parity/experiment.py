@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from internalize.contract import Row, Stage
 from internalize.kinds.parity.baseline import train_directly, worth_contrasting
 from internalize.kinds.parity.batch import PhaseBatch, phase_batch
 from internalize.kinds.parity.config import ParityConfig
@@ -18,7 +19,7 @@ from internalize.kinds.parity.state import ParityState, new_state, restored_stat
 from internalize.kinds.parity.verdict import judge
 from internalize.kinds.parity.watch import as_json, phase_report, update_extremes
 from internalize.models.linear_attention import initial_weights
-from internalize.runtime.experiment import Finish, Row, Stage
+from internalize.runtime.experiment import Finish
 from internalize.runtime.streams import Streams
 from internalize.tasks.parity import HiddenParity, random_parity
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
-from internalize.configs.codec import Json
+from internalize.contract import Json
 from internalize.kinds.parity.watch import no_extremes
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from internalize.configs.codec import Json
+from internalize.contract import Json
 from internalize.kinds.parity.batch import PhaseBatch
 from internalize.kinds.parity.config import STEPS_PER_D, ParityConfig
 from internalize.kinds.parity.descent import Descent

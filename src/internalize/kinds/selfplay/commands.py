@@ -13,17 +13,13 @@ from rich.console import Console
 from internalize.configs.folders import require_writable
 from internalize.display.curves import text_plot
 from internalize.display.terminal import duration, percent, results_table
+from internalize.kinds import prepare
 from internalize.kinds.selfplay.config import SelfPlayConfig
 from internalize.runs.folder import Run
-from internalize.runtime.commands import observers_for
-from internalize.runtime.execution import Execution
-from internalize.runtime.fleet.seeds import (
-    Columns,
-    SideBySide,
-    report_side_by_side,
-    result_of,
-)
-from internalize.runtime.training import threads, train
+from internalize.runtime.execution import Execution, threads
+from internalize.runtime.fleet.seeds import SideBySide, report_side_by_side
+from internalize.runtime.report import observers_for, result_of
+from internalize.runtime.train import train_prepared
 
 
 @dataclass(frozen=True)
@@ -38,11 +34,12 @@ class SelfPlayArguments:
 def selfplay_command(arguments: SelfPlayArguments) -> int | None:
     config, execution = arguments.config, arguments.execution
     require_writable(execution.out)
-    config.check({})
+    prepared = prepare(config)
     if arguments.many.seeds is not None:
-        outcomes = arguments.many.train(config, execution)
-        return report_side_by_side(outcomes, execution, COLUMNS, ("internalized",), _result)
-    run = train(config, execution, observers_for(config, execution))
+        outcomes = arguments.many.train(prepared, execution)
+        results = prepared.kind.results
+        return report_side_by_side(outcomes, execution, results.columns, results.rates, _result)
+    run = train_prepared(prepared, execution, observers_for(prepared, execution))
     if execution.json:
         print(json.dumps(_result(run)))
     elif not execution.quiet:
@@ -107,17 +104,3 @@ def _remarks(result: Mapping[str, Any]) -> list[str]:
         epsilon = verdict["epsilon"]
         lines.append(f"distributionally internalized (ε = {epsilon:g}): {holds}; gap of the risks {risk:+.4f}")
     return lines
-
-
-def _lost(result: Mapping[str, Any]) -> str:
-    return "–" if result["raw_loses"] is None else f"{result['raw_loses']:,}"
-
-
-COLUMNS: Columns = {
-    "raw": lambda result: percent(result["raw_optimal_rate"]),
-    "search": lambda result: percent(result["search_optimal_rate"]),
-    "match": lambda result: percent(result["match_score"]),
-    "lines lost": _lost,
-    "internalized": lambda result: "yes" if result["internalized"] else "no",
-}
-"""What is said of each of several seeds: both players' optimal moves and their match."""

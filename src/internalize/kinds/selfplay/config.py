@@ -26,11 +26,6 @@ class SelfPlayConfig:
     """A network plays itself with tree search, and is trained to move at once as the search does."""
 
     kind: ClassVar[str] = "selfplay"
-    headline: ClassVar[dict[str, str]] = {
-        "raw_accuracy": "raw optimal",
-        "search_accuracy": "search optimal",
-        "loss": "loss",
-    }
 
     game: str = "tic_tac_toe"
     """OpenSpiel's name, for example tic_tac_toe or "connect_four(rows=4,columns=4)"."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from internalize.contract import Row, Stage
 from internalize.kinds.selfplay.config import SelfPlayConfig
 from internalize.kinds.selfplay.evaluations import Evaluations
 from internalize.kinds.selfplay.learning import play_part, train_part
@@ -19,7 +20,7 @@ from internalize.kinds.selfplay.search import Rule
 from internalize.kinds.selfplay.starts import draw_starts, numpy_generator
 from internalize.kinds.selfplay.state import SelfPlayState, new_state, restored_state
 from internalize.models.policy_value import PolicyValue
-from internalize.runtime.experiment import Finish, Row, Stage
+from internalize.runtime.experiment import Finish
 from internalize.runtime.stop import StopNow, cut_short_if_asked
 from internalize.runtime.streams import Streams
 

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from internalize.configs.codec import Json
+from internalize.contract import Json
 from internalize.kinds.selfplay.players import Player
 from internalize.kinds.selfplay.positions import UNKNOWN, Positions
 from internalize.kinds.selfplay.solver import UNSOLVED, Searcher, solve_all

@@ -7,6 +7,7 @@ import time
 
 import numpy as np
 
+from internalize.kinds.entrance import load_config
 from internalize.kinds.selfplay.config import SelfPlayConfig
 from internalize.kinds.selfplay.evaluations import Evaluations
 from internalize.kinds.selfplay.players import Player
@@ -15,7 +16,6 @@ from internalize.kinds.selfplay.search import Rule
 from internalize.kinds.selfplay.starts import draw_starts
 from internalize.models.policy_value import PolicyValue
 from internalize.runs.folder import Run
-from internalize.runtime.training import load_config
 
 POSITIONS = 50
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from internalize.configs.codec import Json
+from internalize.contract import Json
 from internalize.kinds.selfplay.config import SelfPlayConfig
 from internalize.models.adamw import AdamW
 from internalize.models.flat import flatten_parameters

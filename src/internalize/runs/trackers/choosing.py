@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import Any, Literal
 
+from internalize.contract import Observer
 from internalize.errors import BadInput
-
-if TYPE_CHECKING:
-    from internalize.display.terminal import StageLike
-    from internalize.runs.folder import Run
 
 TrackerName = Literal["tensorboard", "wandb", "mlflow"]
 
@@ -18,21 +15,9 @@ CLASSES = {"tensorboard": "TensorBoard", "wandb": "WeightsAndBiases", "mlflow": 
 """Name of tracker, extra and module here → its class."""
 
 
-class Tracker(Protocol):
-    """What the loop tells its observers; a tracker is one of them."""
-
-    def begin(self, run: Run, stage: StageLike) -> None: ...
-
-    def stepped(self, stage: StageLike) -> None: ...
-
-    def row(self, row: Mapping[str, Any], stage: StageLike) -> None: ...
-
-    def end(self, state: str, summary: Mapping[str, Any]) -> None: ...
-
-
-def find_trackers(names: Sequence[TrackerName]) -> list[Tracker]:
+def find_trackers(names: Sequence[TrackerName]) -> list[Observer]:
     """The trackers of these names; a missing extra is refused before anything is trained."""
-    trackers: list[Tracker] = []
+    trackers: list[Observer] = []
     for name in dict.fromkeys(names):
         module = import_module(f"internalize.runs.trackers.{name}")
         try:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
+from internalize.contract import Row, RunState, Stage
+from internalize.runs.folder import Run
 from internalize.runs.trackers.choosing import numbers
-
-if TYPE_CHECKING:
-    from internalize.display.terminal import StageLike
-    from internalize.runs.folder import Run
 
 DATABASE = "mlflow.sqlite"
 
@@ -25,17 +24,17 @@ class MLflow:
         self._client: Any = None
         self._id = ""
 
-    def begin(self, run: Run, stage: StageLike) -> None:
-        database = f"sqlite:///{(run.path.parent / DATABASE).resolve().as_posix()}"
+    def begin(self, folder: Path, stage: Stage) -> None:
+        database = f"sqlite:///{(folder.parent / DATABASE).resolve().as_posix()}"
         self._client = self._make_client(tracking_uri=os.environ.get("MLFLOW_TRACKING_URI", database))
-        identity = run.identity()
+        identity = Run(folder).identity()
         experiment = self._experiment()
         known = self._client.search_runs([experiment], f"tags.identity = '{identity.digest()}'")
         if known:
             self._id = known[0].info.run_id
             self._client.update_run(self._id, status="RUNNING")
             return
-        made = self._client.create_run(experiment, run_name=run.path.name, tags={"identity": identity.digest()})
+        made = self._client.create_run(experiment, run_name=folder.name, tags={"identity": identity.digest()})
         self._id = made.info.run_id
         for name, value in _flat(identity.config).items():
             self._client.log_param(self._id, name, value)
@@ -44,16 +43,16 @@ class MLflow:
         found = self._client.get_experiment_by_name("internalize")
         return found.experiment_id if found else self._client.create_experiment("internalize")
 
-    def stepped(self, stage: StageLike) -> None:
+    def stepped(self, stage: Stage) -> None:
         """Rows say all there is to draw."""
 
-    def row(self, row: Mapping[str, Any], stage: StageLike) -> None:
+    def row(self, row: Row, stage: Stage) -> None:
         for name, value in numbers(row).items():
             self._client.log_metric(self._id, name, value, step=stage.step)
 
-    def end(self, state: str, summary: Mapping[str, Any]) -> None:
+    def end(self, state: RunState, summary: Row) -> None:
         if self._id:
-            status = {"done": "FINISHED", "failed": "FAILED"}.get(state, "KILLED")
+            status = {RunState.DONE: "FINISHED", RunState.FAILED: "FAILED"}.get(state, "KILLED")
             self._client.set_terminated(self._id, status=status)
 
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
+from internalize.contract import Row, RunState, Stage
 from internalize.runs.trackers.choosing import numbers
-
-if TYPE_CHECKING:
-    from internalize.display.terminal import StageLike
-    from internalize.runs.folder import Run
 
 
 class TensorBoard:
@@ -21,17 +18,17 @@ class TensorBoard:
         self._make_writer: Any = SummaryWriter
         self._writer: Any = None
 
-    def begin(self, run: Run, stage: StageLike) -> None:
+    def begin(self, folder: Path, stage: Stage) -> None:
         # purge_step: what a killed sitting drew beyond its last checkpoint is drawn again
-        self._writer = self._make_writer(str(run.path / "tensorboard"), purge_step=stage.step + 1)
+        self._writer = self._make_writer(str(folder / "tensorboard"), purge_step=stage.step + 1)
 
-    def stepped(self, stage: StageLike) -> None:
+    def stepped(self, stage: Stage) -> None:
         """Rows say all there is to draw."""
 
-    def row(self, row: Mapping[str, Any], stage: StageLike) -> None:
+    def row(self, row: Row, stage: Stage) -> None:
         for name, value in numbers(row).items():
             self._writer.add_scalar(name, value, stage.step)
 
-    def end(self, state: str, summary: Mapping[str, Any]) -> None:
+    def end(self, state: RunState, summary: Row) -> None:
         if self._writer is not None:
             self._writer.close()

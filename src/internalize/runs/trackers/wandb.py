@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
+from internalize.contract import Row, RunState, Stage
+from internalize.runs.folder import Run
 from internalize.runs.trackers.choosing import numbers
-
-if TYPE_CHECKING:
-    from internalize.display.terminal import StageLike
-    from internalize.runs.folder import Run
 
 
 class WeightsAndBiases:
@@ -22,25 +20,25 @@ class WeightsAndBiases:
         self._wandb: Any = wandb
         self._session: Any = None
 
-    def begin(self, run: Run, stage: StageLike) -> None:
-        identity = run.identity()
+    def begin(self, folder: Path, stage: Stage) -> None:
+        identity = Run(folder).identity()
         self._session = self._wandb.init(
             project="internalize",
             id=identity.digest(),  # the same run after a kill is the same run there
-            name=run.path.name,
+            name=folder.name,
             config=dict(identity.config),
-            dir=str(run.path),
+            dir=str(folder),
             mode=os.environ.get("WANDB_MODE", "offline"),
             resume="allow",
         )
 
-    def stepped(self, stage: StageLike) -> None:
+    def stepped(self, stage: Stage) -> None:
         """Rows say all there is to draw."""
 
-    def row(self, row: Mapping[str, Any], stage: StageLike) -> None:
+    def row(self, row: Row, stage: Stage) -> None:
         self._session.log({**numbers(row), "step": stage.step})
 
-    def end(self, state: str, summary: Mapping[str, Any]) -> None:
+    def end(self, state: RunState, summary: Row) -> None:
         if self._session is not None:
-            self._session.summary.update({"state": state, **summary})
-            self._session.finish(exit_code=0 if state == "done" else 1)
+            self._session.summary.update({"state": str(state), **summary})
+            self._session.finish(exit_code=0 if state == RunState.DONE else 1)

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
+from internalize.contract import End, Ended, Event, RunState
 from internalize.errors import BadInput
 from internalize.runs.folder import Run
 from internalize.runs.lock import is_owned, own
-from internalize.runtime.kinds import ExperimentConfig
+from internalize.runtime.kind import Prepared
+from internalize.runtime.stop import listening
 
-Event = Mapping[str, Any]
-"""begin, stepped, row; then one of `ENDS`, or busy: somebody else trains it. What went wrong is in `error`."""
-ENDS = ("done", "failed", "lost", "interrupted")
-"""lost: the process or the node that trained the run is gone, which says nothing against the run."""
+OVER = (RunState.DONE, RunState.FAILED)
+"""States that a run does not leave by itself."""
 LOOK_EVERY = 1.0
 """Seconds between two looks at the runs that somebody else is training."""
 
@@ -27,14 +27,18 @@ LOOK_EVERY = 1.0
 class Outcome:
     """How one run of many ended."""
 
-    config: ExperimentConfig
-    state: str = "waiting"
+    prepared: Prepared
+    state: RunState = RunState.WAITING
     """waiting, running, elsewhere, done, failed or interrupted: asked to stop, or lost too often."""
     run: Run | None = None
     error: str = ""
     exit_code: int = 0
     attempts: int = 0
     """How often it was begun here."""
+
+    @property
+    def config(self) -> Any:
+        return self.prepared.config
 
 
 class FleetObserver(Protocol):
@@ -43,7 +47,7 @@ class FleetObserver(Protocol):
     def begin(self, names: Sequence[str]) -> None: ...
 
     def event(self, index: int, event: Event) -> None:
-        """An event of the run with this index; also `retry` and `busy`."""
+        """What the run with this index says, or what became of it."""
 
     def end(self) -> None: ...
 
@@ -54,7 +58,7 @@ class Backend(Protocol):
     def free(self) -> int:
         """How many more runs it takes now."""
 
-    def submit(self, index: int, config: ExperimentConfig, again: bool) -> None:
+    def submit(self, index: int, prepared: Prepared, again: bool) -> None:
         """Begin or continue the run. again: also if its folder says that it has failed."""
 
     def events(self, timeout: float) -> Sequence[tuple[int, Event]]:
@@ -64,6 +68,35 @@ class Backend(Protocol):
         """Every run in hand writes a checkpoint and ends."""
 
     def close(self) -> None: ...
+
+
+def drive(
+    outcomes: list[Outcome],
+    backend: Backend,
+    observer: FleetObserver | None = None,
+    retries: int = 0,
+    folders: Sequence[Path] | None = None,
+    forgiving: bool = False,
+    names: Sequence[str] | None = None,
+) -> None:
+    """Carry out, on a backend, all that waits; the outcomes are changed in place.
+
+    retries: how often a run that failed is tried again.
+    folders: of the runs. Where given, runs that another process is training are waited for, and taken over
+    if it dies; else they count as failed.
+    forgiving: whether runs whose folders say that they failed before go on all the same.
+    names: what the observer is to call the runs; their labels if not given.
+    """
+    driver = Driver(outcomes, backend, observer, retries, folders, forgiving)
+    if observer is not None:
+        observer.begin(names or [outcome.prepared.label for outcome in outcomes])
+    try:
+        with listening(aloud=observer is not None) as stop:
+            driver.run(lambda: stop.signal)
+    finally:
+        backend.close()
+        if observer is not None:
+            observer.end()
 
 
 class Driver:
@@ -80,7 +113,7 @@ class Driver:
     ) -> None:
         self.outcomes, self.backend, self.observer = outcomes, backend, observer
         self.retries, self.folders, self.forgiving = retries, folders, forgiving
-        self.waiting = deque(i for i, outcome in enumerate(outcomes) if outcome.state == "waiting")
+        self.waiting = deque(i for i, outcome in enumerate(outcomes) if outcome.state == RunState.WAITING)
         self.elsewhere: dict[int, float] = {}
         """Run → when to look at it next."""
         self.failures: Counter[int] = Counter()
@@ -102,60 +135,57 @@ class Driver:
             self._look_elsewhere()
         if self.stopped is not None:
             for outcome in self.outcomes:
-                if outcome.state not in ("done", "failed"):  # also those that were never begun
+                if outcome.state not in OVER:  # also those that were never begun
                     outcome.exit_code = 128 + self.stopped
 
     def _submit(self, index: int) -> None:
         outcome = self.outcomes[index]
-        outcome.state = "running"
+        outcome.state = RunState.RUNNING
         outcome.attempts += 1
         self.running += 1
-        self.backend.submit(index, outcome.config, again=self.forgiving or self.failures[index] > 0)
+        self.backend.submit(index, outcome.prepared, again=self.forgiving or self.failures[index] > 0)
 
     def _hear(self, index: int, event: Event) -> None:
         outcome = self.outcomes[index]
-        if "run" in event:
-            outcome.run = Run(Path(event["run"]))
-        if event["event"] == "busy":
-            event = self._leave_to_other(index, event)
-        elif event["event"] in ENDS:
+        if run := getattr(event, "run", ""):
+            outcome.run = Run(Path(run))
+        if isinstance(event, Ended):
             self.running -= 1
-            event = self._settle(index, event)
+            busy = event.how == End.BUSY
+            event = self._leave_to_other(index, event) if busy else self._settle(index, event)
         self._tell(index, event)
 
     def _tell(self, index: int, event: Event) -> None:
         if self.observer is not None:
             self.observer.event(index, event)
 
-    def _settle(self, index: int, event: Event) -> Event:
+    def _settle(self, index: int, event: Ended) -> Ended:
         """Note how a run ended, or let it wait for another try."""
         outcome = self.outcomes[index]
-        if event["event"] in ("failed", "lost") and event.get("exit_code") != 2:
+        if event.how in (End.FAILED, End.LOST) and event.exit_code != 2:
             if self.stopped is not None:
-                event = {**event, "event": "interrupted"}
+                event = replace(event, how=End.INTERRUPTED)
             elif self.failures[index] < self.retries:
                 self.failures[index] += 1
-                outcome.state = "waiting"
+                outcome.state = RunState.WAITING
                 self.waiting.append(index)
-                return {**event, "event": "retry"}
-            elif event["event"] == "lost":
-                event = {**event, "event": "interrupted"}
+                return replace(event, how=End.RETRY)
+            elif event.how == End.LOST:
+                event = replace(event, how=End.INTERRUPTED)
             elif self.folders is not None:
-                give_up(self.folders[index], event["error"])
-        outcome.state, outcome.error = event["event"], event.get("error", "")
-        outcome.exit_code = event.get("exit_code", 0)
+                give_up(self.folders[index], event.error)
+        outcome.state, outcome.error, outcome.exit_code = RunState(event.how), event.error, event.exit_code
         return event
 
     # Runs that somebody else is training -----------------------------------------------------------------
 
-    def _leave_to_other(self, index: int, event: Event) -> Event:
-        self.running -= 1
+    def _leave_to_other(self, index: int, event: Ended) -> Ended:
         outcome = self.outcomes[index]
         if self.folders is None:
-            outcome.state, outcome.error, outcome.exit_code = "failed", event["error"], 2
-            return {**event, "event": "failed"}
+            outcome.state, outcome.error, outcome.exit_code = RunState.FAILED, event.error, 2
+            return replace(event, how=End.FAILED)
         outcome.attempts -= 1
-        outcome.state, outcome.error = "elsewhere", event["error"]
+        outcome.state, outcome.error = RunState.ELSEWHERE, event.error
         if self.stopped is None:
             self.elsewhere[index] = time.monotonic() + LOOK_EVERY
         return event
@@ -171,9 +201,9 @@ class Driver:
             outcome = self.outcomes[index]
             outcome.error = ""
             if settled(outcome, self.folders[index]):
-                self._tell(index, {"event": outcome.state, "error": outcome.error})
+                self._tell(index, Ended(End(outcome.state), outcome.error))
             else:  # left by a process that died or was stopped: it goes on here
-                outcome.state = "waiting"
+                outcome.state = RunState.WAITING
                 self.waiting.appendleft(index)
 
 
@@ -184,10 +214,10 @@ def settled(outcome: Outcome, folder: Path) -> bool:
     except BadInput:
         return False
     status = run.status()
-    if status["state"] not in ("done", "failed"):
+    if status["state"] not in OVER:
         return False
-    outcome.run, outcome.state = run, status["state"]
-    if outcome.state == "failed":
+    outcome.run, outcome.state = run, RunState(status["state"])
+    if outcome.state == RunState.FAILED:
         outcome.error, outcome.exit_code = str(status.get("message", "")), 1
     return True
 
@@ -200,5 +230,5 @@ def give_up(folder: Path, error: str) -> None:
     with suppress(BadInput, OSError):  # it never came to be, another process has it, the disk is full
         run = Run.at(folder)
         with own(folder):
-            if run.status()["state"] not in ("done", "failed"):
-                run.set_status("failed", message=error, for_good=False)
+            if run.status()["state"] not in OVER:
+                run.set_status(RunState.FAILED, message=error, for_good=False)

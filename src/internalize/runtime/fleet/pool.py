@@ -1,4 +1,4 @@
-"""Worker processes on this machine, one run each at a time."""
+"""Many runs at once on this machine: one run a core, one thread a run. Seeds, sweeps and figures come here."""
 
 from __future__ import annotations
 
@@ -10,14 +10,40 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from internalize.configs.codec import to_json
+from internalize.contract import End, Ended, Event, event_from_json
+from internalize.errors import require
+from internalize.runs.cores import usable_cores
 from internalize.runtime.execution import Execution
-from internalize.runtime.fleet.driver import ENDS
-from internalize.runtime.kinds import ExperimentConfig
+from internalize.runtime.fleet.driver import FleetObserver, Outcome, drive
+from internalize.runtime.kind import Prepared
+
+
+def execute_many(
+    prepared: Sequence[Prepared],
+    execution: Execution,
+    workers: int | None = None,
+    observer: FleetObserver | None = None,
+) -> list[Outcome]:
+    """Carry all of them out in worker processes on this machine; the outcomes are in the same order.
+
+    workers: how many at once; one a core if not given. What is finished already is not done again; a run
+    that fails leaves the others alone.
+    """
+    outcomes = [Outcome(one) for one in prepared]
+    drive(outcomes, local_pool(execution, workers, len(prepared)), observer)
+    return outcomes
+
+
+def local_pool(execution: Execution, workers: int | None, runs: int) -> LocalPool:
+    """Workers for so many runs; as many as there are cores if not said otherwise."""
+    if workers is None:
+        workers = max(1, usable_cores() // (execution.threads or 1))
+    require(workers >= 1, "workers", f"must be at least 1, got {workers}")
+    return LocalPool(execution, min(workers, runs))
 
 
 @dataclass
@@ -45,17 +71,17 @@ class LocalPool:
     execution: Execution
     size: int
     workers: list[_Worker] = field(default_factory=list)
-    said: queue.Queue[tuple[_Worker, dict[str, Any] | None]] = field(default_factory=queue.Queue)
+    said: queue.Queue[tuple[_Worker, Event | None]] = field(default_factory=queue.Queue)
     """(worker, event), and (worker, None) at its end."""
 
     def free(self) -> int:
         return self.size - sum(worker.job is not None for worker in self.workers)
 
-    def submit(self, index: int, config: ExperimentConfig, again: bool) -> None:
+    def submit(self, index: int, prepared: Prepared, again: bool) -> None:
         worker = next((worker for worker in self.workers if worker.job is None), None) or self._start_worker()
         job = {
-            "kind": config.kind,
-            "config": to_json(config),
+            "kind": prepared.place,
+            "config": to_json(prepared.config),
             "execution": to_json(self.execution),
             "again": again,
         }
@@ -65,9 +91,9 @@ class LocalPool:
             worker.process.stdin.write(json.dumps(job) + "\n")
             worker.process.stdin.flush()
 
-    def events(self, timeout: float) -> list[tuple[int, Mapping[str, Any]]]:
+    def events(self, timeout: float) -> list[tuple[int, Event]]:
         """What was said since the last call; waits so many seconds for a first word."""
-        found: list[tuple[int, Mapping[str, Any]]] = []
+        found: list[tuple[int, Event]] = []
         until = time.monotonic() + timeout
         while not found:
             try:
@@ -79,16 +105,16 @@ class LocalPool:
             if worker.job is None:
                 continue
             found.append((worker.job, event))
-            if event["event"] in (*ENDS, "busy"):
+            if isinstance(event, Ended):
                 worker.job = None
         return found
 
-    def _bury(self, worker: _Worker) -> dict[str, Any]:
+    def _bury(self, worker: _Worker) -> Ended:
         self.workers.remove(worker)
         worker.close()
         code = worker.process.returncode
-        event, how = ("lost", f"signal {-code}") if code < 0 else ("failed", f"exit code {code}")
-        return {"event": event, "error": f"the worker process died ({how})", "exit_code": 1}
+        end, how = (End.LOST, f"signal {-code}") if code < 0 else (End.FAILED, f"exit code {code}")
+        return Ended(end, f"the worker process died ({how})", exit_code=1)
 
     def stop(self) -> None:
         """Ask for checkpoints. The workers are a process group each: no Ctrl-C reaches them by itself."""
@@ -119,6 +145,6 @@ class LocalPool:
         try:
             for line in worker.process.stdout:
                 if line.endswith("\n"):  # else it died in the middle of it
-                    self.said.put((worker, json.loads(line)))
+                    self.said.put((worker, event_from_json(json.loads(line))))
         finally:  # whatever happened: a worker whose end is not told is waited for in vain
             self.said.put((worker, None))

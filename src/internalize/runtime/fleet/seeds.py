@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 from rich.console import Console
 
+from internalize.contract import RunState
 from internalize.display.fleet import fleet_view
 from internalize.display.terminal import errors_console, results_table
 from internalize.errors import require
 from internalize.runs.folder import Run
 from internalize.runtime.execution import Execution
-from internalize.runtime.fleet.many import Outcome, execute_many
-from internalize.runtime.kinds import ExperimentConfig
+from internalize.runtime.fleet.driver import Outcome
+from internalize.runtime.fleet.pool import execute_many
+from internalize.runtime.kind import Columns, Prepared, prepare_by
+from internalize.runtime.report import result_of
 from internalize.statistics import Rate
-
-Config = TypeVar("Config", bound=ExperimentConfig)
-Result = Mapping[str, Any]
-Columns = Mapping[str, Callable[[Result], str]]
-"""Head of a column → its cell for the results of one run."""
 
 
 @dataclass(frozen=True)
@@ -37,38 +35,36 @@ class SideBySide:
         for name, count in (("seeds", self.seeds), ("workers", self.workers)):
             require(count is None or count >= 1, name, f"must be at least 1, got {count}")
 
-    def configs(self, config: Config) -> list[Config]:
-        """One a seed; only the config itself if no number of seeds was given."""
-        return [replace(config, seed=config.seed + i) for i in range(self.seeds or 1)]  # type: ignore[type-var]
+    def with_seeds(self, prepared: Prepared) -> list[Prepared]:
+        """One for each seed; only the prepared config itself if no number of seeds was given."""
+        config, kind = prepared.config, prepared.kind
+        others = [replace(config, seed=config.seed + i) for i in range(1, self.seeds or 1)]
+        return [prepared, *(prepare_by(kind, other, prepared.copies) for other in others)]
 
-    def train(self, config: ExperimentConfig, execution: Execution) -> list[Outcome]:
-        return train_side_by_side(self.configs(config), execution, self.workers, f"{self.seeds} seeds")
+    def train(self, prepared: Prepared, execution: Execution) -> list[Outcome]:
+        return train_side_by_side(self.with_seeds(prepared), execution, self.workers, f"{self.seeds} seeds")
 
 
 def train_side_by_side(
-    configs: Sequence[ExperimentConfig], execution: Execution, workers: int | None, title: str
+    prepared: Sequence[Prepared], execution: Execution, workers: int | None, title: str
 ) -> list[Outcome]:
-    """Train all of them before the eyes of the user; says which failed, and why."""
-    view = None if execution.quiet else fleet_view(title, configs[0].headline)
-    outcomes = execute_many(configs, execution, workers, view)
+    """Train all of them, with a view of their progress; then say which failed, and why."""
+    results = prepared[0].kind.results
+    view = None if execution.quiet else fleet_view(title, results.headline, unit=results.unit)
+    outcomes = execute_many(prepared, execution, workers, view)
     for outcome in outcomes:
-        if outcome.state != "done":
-            text = f"{outcome.config.label()}: {outcome.state}, {outcome.error}"
+        if outcome.state != RunState.DONE:
+            text = f"{outcome.prepared.label}: {outcome.state}, {outcome.error}"
             errors_console().print(text, style="red", markup=False, emoji=False, soft_wrap=True)
     return outcomes
 
 
 def finished(outcomes: Sequence[Outcome]) -> list[Run]:
-    return [outcome.run for outcome in outcomes if outcome.state == "done" and outcome.run is not None]
+    return [outcome.run for outcome in outcomes if outcome.state == RunState.DONE and outcome.run is not None]
 
 
 def exit_code(outcomes: Sequence[Outcome]) -> int:
     return max(outcome.exit_code for outcome in outcomes)
-
-
-def result_of(run: Run) -> dict[str, Any]:
-    """What a command prints of a finished run with --json."""
-    return {"run": str(run.path), **run.summary(), "seconds": run.status()["seconds"]}
 
 
 def report_side_by_side(
@@ -78,7 +74,7 @@ def report_side_by_side(
     rates: Sequence[str],
     result: Callable[[Run], dict[str, Any]] = result_of,
 ) -> int:
-    """A row a run and the rates of some yes-or-no results; or all as one JSON object. Returns the exit code.
+    """A table with a row for each run, and rates of yes-or-no results; or one JSON object. Gives the exit code.
 
     result: what is known of a finished run.
     """
@@ -87,8 +83,8 @@ def report_side_by_side(
     found = {name: Rate(sum(bool(r.get(name)) for r in results), len(results)) for name in rates if results}
     if execution.json:
         counts = {name: rate.to_json() for name, rate in found.items()}
-        failed = [{"run": o.config.label(), "state": o.state, "error": o.error}
-                  for o in outcomes if o.state != "done"]  # fmt: skip
+        failed = [{"run": o.prepared.label, "state": o.state, "error": o.error}
+                  for o in outcomes if o.state != RunState.DONE]  # fmt: skip
         print(json.dumps({"runs": results, **counts, "failed": failed}))
     elif runs and not execution.quiet:
         console = Console(highlight=False, markup=False, emoji=False)

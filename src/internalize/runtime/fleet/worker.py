@@ -20,43 +20,51 @@ from typing import Any
 
 from internalize.configs.codec import from_json
 from internalize.configs.named import Copies
+from internalize.contract import (
+    Begun,
+    End,
+    Ended,
+    Event,
+    Observer,
+    Row,
+    RunState,
+    Stage,
+    Stepped,
+    Written,
+    event_to_json,
+)
 from internalize.errors import BadInput, RunFailed
 from internalize.runs.folder import Run
 from internalize.runs.lock import Owned, own
 from internalize.runtime.execution import Execution
-from internalize.runtime.experiment import Row, Stage
-from internalize.runtime.kinds import config_from_json
-from internalize.runtime.loop import Observer
+from internalize.runtime.kind import load_kind, prepare_by
 from internalize.runtime.stop import Interrupted
-from internalize.runtime.training import run_folder, train
+from internalize.runtime.train import train_prepared
 
 HEARTBEAT = 0.25
 """Seconds between two reports of progress."""
 
 
 class Reporter:
-    """An observer that tells what it sees as events: objects of plain JSON."""
+    """An observer that tells what it sees as events."""
 
-    def __init__(self, tell: Callable[[dict[str, Any]], None]) -> None:
-        self._tell = tell
+    def __init__(self, tell: Callable[[Event], None]) -> None:
+        self.tell = tell
         self._last = 0.0
 
-    def send(self, event: str, **content: Any) -> None:
-        self._tell({"event": event, **content})
-
-    def begin(self, run: Run, stage: Stage) -> None:
-        self.send("begin", run=str(run.path), stage=vars(stage))
+    def begin(self, folder: Path, stage: Stage) -> None:
+        self.tell(Begun(stage, str(folder)))
 
     def stepped(self, stage: Stage) -> None:
         now = time.perf_counter()
         if now - self._last >= HEARTBEAT:
             self._last = now
-            self.send("stepped", stage=vars(stage))
+            self.tell(Stepped(stage))
 
     def row(self, row: Row, stage: Stage) -> None:
-        self.send("row", row=row, stage=vars(stage))
+        self.tell(Written(stage, row))
 
-    def end(self, state: str, summary: Row) -> None:
+    def end(self, state: RunState, summary: Row) -> None:
         """The job's own last line says how it ended."""
 
 
@@ -68,27 +76,28 @@ def carry_out(
 ) -> None:
     """One run from beginning to end; whatever happens becomes an event."""
     try:
-        config = config_from_json(job["kind"], job["config"])
+        kind = load_kind(job["kind"], copies)
+        prepared = prepare_by(kind, from_json(kind.config, job["config"]), copies)
         execution = from_json(Execution, job["execution"])
         if job.get("again"):
-            forgive(Run(run_folder(config, execution.out, copies)))
-        run = train(config, execution, [reporter, *observers], copies)
-        reporter.send("done", run=str(run.path))
+            forgive(Run(prepared.folder(execution.out)))
+        run = train_prepared(prepared, execution, [reporter, *observers])
+        reporter.tell(Ended(End.DONE, run=str(run.path)))
     except Interrupted as stopped:
-        reporter.send("interrupted", error=str(stopped), exit_code=stopped.exit_code)
+        reporter.tell(Ended(End.INTERRUPTED, str(stopped), stopped.exit_code))
     except Owned as problem:
-        reporter.send("busy", error=str(problem))
+        reporter.tell(Ended(End.BUSY, str(problem)))
     except Exception as problem:  # a full disk, a mistake in somebody's task: the other runs go on
         known = isinstance(problem, BadInput | RunFailed | OSError)
         text = str(problem) if known else f"{type(problem).__name__}: {problem}"
-        reporter.send("failed", error=text, exit_code=2 if isinstance(problem, BadInput) else 1)
+        reporter.tell(Ended(End.FAILED, text, exit_code=2 if isinstance(problem, BadInput) else 1))
 
 
 def forgive(run: Run) -> None:
     """Let a run that failed go on from its last good checkpoint."""
-    if run.status()["state"] == "failed":
+    if run.status()["state"] == RunState.FAILED:
         with own(run.path):
-            run.set_status("interrupted", message="tried again")
+            run.set_status(RunState.INTERRUPTED, message="tried again")
 
 
 class Jobs:
@@ -128,7 +137,7 @@ def main() -> None:
     events = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     sys.path.insert(0, str(Path.cwd()))
-    reporter = Reporter(lambda event: print(json.dumps(event), file=events, flush=True))
+    reporter = Reporter(lambda event: print(json.dumps(event_to_json(event)), file=events, flush=True))
     try:
         for job in Jobs():
             carry_out(job, reporter)

@@ -1,22 +1,26 @@
-"""A run folder in two places: where a node trains it, and where the sweep was issued.
+"""A run on a node far from its driver: its folder in two places, one attempt at it, and what it says.
 
-Every checkpoint goes home when it is written, so that a lost node costs no more than a lost process; a run
-that begins on a node first fetches what is at home.
+Knows nothing of how a cluster passes calls and files on: see `ray.py`. Every checkpoint goes home when it is
+written, so that a lost node costs no more than a lost process; a run that
+begins on a node first fetches what is at home.
 """
 
 from __future__ import annotations
 
+import os
+import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
-from internalize.errors import RunFailed
+from internalize.contract import Begun, Ended, Event, Row, RunState, Stage
+from internalize.errors import BadInput, RunFailed
 from internalize.runs.atomic import flush, move, sync_folder
-from internalize.runs.folder import Run
 from internalize.runs.lock import LOCK, OWNER
-from internalize.runtime.experiment import Row, Stage
+from internalize.runtime.fleet.worker import Reporter, carry_out
 
 PIECE = 8 * 2**20
 """Bytes that travel at once."""
@@ -123,7 +127,7 @@ class Mirror:
         self._checkpoints = _names(self.folder / "checkpoints")
         self.home.keep_only(self.folder.name, self._number, "checkpoints", sorted(self._checkpoints))
 
-    def begin(self, run: Run, stage: Stage) -> None:
+    def begin(self, folder: Path, stage: Stage) -> None:
         self.send()
 
     def stepped(self, stage: Stage) -> None:
@@ -135,7 +139,7 @@ class Mirror:
 
     def row(self, row: Row, stage: Stage) -> None: ...
 
-    def end(self, state: str, summary: Row) -> None:
+    def end(self, state: RunState, summary: Row) -> None:
         """Whoever began the run sends the last state of the folder."""
 
 
@@ -165,3 +169,87 @@ def _pieces(path: Path) -> Iterator[tuple[bytes, bool, bool]]:
             yield piece, start == 0, start + len(piece) >= size
             if start + len(piece) >= size or not piece:
                 return
+
+
+# An attempt -----------------------------------------------------------------------------------------------
+
+
+class Board(HomeFolder):
+    """Beside the driver: what the runs say, and the way home for their files."""
+
+    def __init__(self, out: str, driver: int) -> None:
+        """driver: its process; the board is on the same machine."""
+        super().__init__(Path(out))
+        self._driver = driver
+        self._said: list[tuple[int, Event]] = []
+
+    def _require(self, run: str, number: int) -> None:
+        """When the driver is dead, another one may have the folder already."""
+        os.kill(self._driver, 0)
+        super()._require(run, number)
+
+    def tell(self, index: int, event: Event) -> None:
+        self._said.append((index, event))
+
+    def take(self) -> list[tuple[int, Event]]:
+        said, self._said = self._said, []
+        return said
+
+
+class SentFile(NamedTuple):
+    """A file of the user on its way to a node."""
+
+    digest: str
+    name: str
+    content: bytes
+
+
+def attempt_here(
+    job: dict[str, Any], files: Mapping[str, SentFile], home: Home, tell: Callable[[Event], None]
+) -> Ended:
+    """Begin or continue a run on this node; returns the event with which it ended.
+
+    job: as for `worker.carry_out`, with `out` and `folder`, where the run is at home, and `token`, the name of
+    a file that whoever sees that place finds there; None if the results are to be sent home.
+    files: the user's, by the names that the config has for them.
+    tell: is given the events on the way.
+    """
+    ended: list[Ended] = []
+
+    def hear(event: Event) -> None:
+        if isinstance(event, Ended):
+            ended.append(event)
+        else:  # at home the run has another folder
+            tell(replace(event, run="") if isinstance(event, Begun) else event)
+
+    with tempfile.TemporaryDirectory(prefix="internalize-sources-") as folder:
+        copies = {name: _write_copy(Path(folder), file) for name, file in files.items()}
+        if job["token"] is None:
+            _mirrored(job, Reporter(hear), home, copies)
+        else:
+            _require_shared(job)
+            carry_out(job, Reporter(hear), copies=copies)
+    end = ended[-1]
+    return replace(end, run=str(Path(job["out"]) / job["folder"])) if end.run else end
+
+
+def _mirrored(job: dict[str, Any], reporter: Reporter, home: Home, copies: Mapping[str, Path]) -> None:
+    """Train in a folder of this node, with the folder at home kept up to date."""
+    with tempfile.TemporaryDirectory(prefix="internalize-runs-") as scratch:
+        mirror = Mirror(Path(scratch) / job["folder"], home)
+        mirror.fetch()
+        job["execution"]["out"] = scratch
+        carry_out(job, reporter, [mirror], copies)
+        mirror.send()
+
+
+def _require_shared(job: Mapping[str, Any]) -> None:
+    if not Path(job["out"], job["token"]).exists():
+        raise BadInput("results", f"the node {os.uname().nodename} does not see {job['out']}: use fetched")
+
+
+def _write_copy(folder: Path, file: SentFile) -> Path:
+    path = folder / file.digest / file.name
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(file.content)
+    return path

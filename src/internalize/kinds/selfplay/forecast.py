@@ -1,4 +1,5 @@
-"""What a self-play run will cost: products, bytes on disk and in memory.
+"""What a self-play run will cost: products and bytes; its seconds by a part of self-play, some updates and a
+measurement, thrown away.
 
 Updates are counted. What the searches ask of the network depends on how games go, so it is bounded from above:
 one evaluation for the root and one for every simulation (one that ends with the game needs none), each position
@@ -7,19 +8,22 @@ once for as long as the weights stay. How many moves a game takes is estimated f
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
 
 import numpy as np
 import torch
 
 from internalize.kinds.selfplay.config import SelfPlayConfig, Starts
+from internalize.kinds.selfplay.experiment import SelfPlayExperiment
+from internalize.kinds.selfplay.learning import play_part, train_part
 from internalize.kinds.selfplay.positions import ENUMERABLE, Positions
 from internalize.kinds.selfplay.schedule import GAMES_AT_ONCE, parts_of, share_of
 from internalize.kinds.selfplay.starts import all_going, draw_starts
 from internalize.models.policy_value import PolicyValue
-from internalize.runtime.counted import Counted, disk_bytes
 from internalize.runtime.execution import KeepStages
+from internalize.runtime.forecast import Forecast, Need, disk_bytes, seconds_of
+from internalize.runtime.streams import Streams
 
 BYTES = 4
 """Of a number in fp32, which weights and examples are."""
@@ -70,27 +74,39 @@ def facts_of(game: str, starts: Starts) -> GameFacts:
     )
 
 
-def count(config: SelfPlayConfig, keep_stages: KeepStages = "all") -> Counted:
+def foretell(config: SelfPlayConfig, keep_stages: KeepStages, timed: bool) -> Forecast:
     facts = facts_of(config.game, config.starts)
     with torch.device("meta"):
         network = PolicyValue(facts.inputs, facts.actions, config.width, config.depth)
-    weights = BYTES * sum(parameter.numel() for parameter in network.parameters())
+    parameters = sum(parameter.numel() for parameter in network.parameters())
+    weights = BYTES * parameters
     playing = config.rounds * evaluations_of_round(config, facts) * network.flops
     updates = config.rounds * config.updates * update_flops(network, config.batch)
     examples = _examples_bytes(config, facts)
     checkpoint = 4 * weights + examples  # now, at the beginning of the round, and two moments
-    return Counted(
+    search = _search_bytes(config, facts)
+    return Forecast(
         playing + updates,
         measured_evaluations(config, facts) * network.flops,
         disk_bytes(keep_stages, config.rounds, weights, checkpoint, weights),
-        float(checkpoint + weights + _search_bytes(config, facts)),
+        float(checkpoint + weights + search),
+        parameters,
+        config.rounds * sum(parts_of(config)),
+        (
+            Need(5 * weights, "width", f"a network of {parameters:,} parameters"),
+            Need(config.games * BYTES * facts.inputs, "games", f"the moves of {config.games:,} games"),
+            Need(search, "simulations", f"the trees of {config.simulations:,} simulations"),
+        ),
+        on_processor=True,
+        seconds=seconds_of_run(config) if timed else None,
     )
 
 
 def evaluations_of_round(config: SelfPlayConfig, facts: GameFacts) -> float:
     """Of the network in self-play; every part of it asks anew."""
-    games = (share_of(config.games, GAMES_AT_ONCE, part) for part in range(parts_of(config)[0]))
-    return sum(facts.evaluations(count * facts.moves * (1 + config.simulations)) for count in games)
+    whole, rest = divmod(config.games, GAMES_AT_ONCE)
+    asked = facts.moves * (1 + config.simulations)
+    return whole * facts.evaluations(GAMES_AT_ONCE * asked) + facts.evaluations(rest * asked)
 
 
 def update_flops(network: PolicyValue, batch: int) -> float:
@@ -126,3 +142,35 @@ def _search_bytes(config: SelfPlayConfig, facts: GameFacts) -> int:
     """The trees of the games that are played at once."""
     nodes = min(config.games, GAMES_AT_ONCE) * (1 + config.simulations)
     return nodes * (NODE_BYTES + MOVE_BYTES * facts.most_moves)
+
+
+# Seconds --------------------------------------------------------------------------------------------------
+
+TRIAL_UPDATES = 20
+
+
+def seconds_of_run(config: SelfPlayConfig) -> float:
+    """Later rounds are taken to be as the first."""
+    table, meeting = _table(config.game)
+    experiment, streams = SelfPlayExperiment(config), Streams(config.seed)
+    experiment.positions = table
+    state = experiment.init(streams)
+    few = replace(config, games=1, updates=min(config.updates, TRIAL_UPDATES))
+    play_part(few, table, state, streams("estimate"))  # compiles the search, or loads what was compiled before
+    games = share_of(config.games, GAMES_AT_ONCE, 0)
+    playing = seconds_of(lambda: play_part(config, table, state, streams("estimate"))) * config.games / games
+    state.part = parts_of(few)[0]
+    training = seconds_of(lambda: train_part(few, state, streams("estimate"))) * config.updates / few.updates
+    state.part = sum(parts_of(config))  # at a round's end search with the weights before it is measured too
+    yardstick = seconds_of(lambda: experiment.yardstick(streams))
+    measuring = seconds_of(lambda: experiment.evaluate(state, streams))
+    everything = len(experiment.yardstick(streams).numbers) / max(1, config.measured)
+    times = config.rounds + 1 + max(1.0, everything)  # the last measurement is over all positions
+    return meeting + yardstick + config.rounds * (playing + training) + times * measuring
+
+
+@lru_cache(maxsize=1)
+def _table(game: str) -> tuple[Positions, float]:
+    """The game's positions, and how long it took to meet them: many seconds, and the same for every shape."""
+    positions = Positions(game)
+    return positions, seconds_of(positions.enumerate)

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 from internalize.configs.folders import require_writable
-from internalize.errors import require
+from internalize.contract import RunState
+from internalize.errors import BadInput, require
 from internalize.runtime.execution import Execution, resolve_device
-from internalize.runtime.fleet.driver import Backend, FleetObserver, Outcome, settled
-from internalize.runtime.fleet.many import drive, local_pool
-from internalize.runtime.training import run_folder
-from internalize.sweeps.options import BackendName, RayOptions
+from internalize.runtime.fleet.driver import OVER, Backend, FleetObserver, Outcome, drive, settled
+from internalize.runtime.fleet.pool import local_pool
 from internalize.sweeps.sweep import Sweep
+
+BackendName = Literal["local", "ray"]
 
 
 @dataclass(frozen=True)
@@ -28,16 +29,16 @@ class SweepOutcome:
 
     @property
     def done(self) -> list[Outcome]:
-        return [outcome for outcome in self.outcomes if outcome.state == "done"]
+        return [outcome for outcome in self.outcomes if outcome.state == RunState.DONE]
 
     @property
     def failed(self) -> list[Outcome]:
-        return [outcome for outcome in self.outcomes if outcome.state == "failed"]
+        return [outcome for outcome in self.outcomes if outcome.state == RunState.FAILED]
 
     @property
     def interrupted(self) -> list[Outcome]:
         """Those that somebody asked to stop or that lost their process, and those that were not begun."""
-        return [outcome for outcome in self.outcomes if outcome.state not in ("done", "failed")]
+        return [outcome for outcome in self.outcomes if outcome.state not in OVER]
 
     @property
     def exit_code(self) -> int:
@@ -56,13 +57,17 @@ class Standing:
 
     def counts(self) -> dict[str, int]:
         states = Counter(outcome.state for outcome in self.outcomes)
-        return {"done": states["done"], "failed before": states["failed"], "to do": len(self.todo)}
+        return {
+            "done": states[RunState.DONE],
+            "failed before": states[RunState.FAILED],
+            "to do": len(self.todo),
+        }
 
 
 def standing(sweep: Sweep, out: Path, retry_failed: bool = False) -> Standing:
     """What the folders below `out` say. Changes nothing."""
-    folders = [run_folder(case.config, out) for case in sweep.cases]
-    outcomes = [Outcome(case.config) for case in sweep.cases]
+    folders = [case.prepared.folder(out) for case in sweep.cases]
+    outcomes = [Outcome(case.prepared) for case in sweep.cases]
     return Standing(outcomes, folders, _unsettled(outcomes, folders, retry_failed))
 
 
@@ -138,9 +143,9 @@ def _unsettled(outcomes: Sequence[Outcome], folders: Sequence[Path], retry_faile
     """The cases to carry out, each folder once."""
     todo: dict[Path, int] = {}
     for index, (outcome, folder) in enumerate(zip(outcomes, folders, strict=True)):
-        if settled(outcome, folder) and not (retry_failed and outcome.state == "failed"):
+        if settled(outcome, folder) and not (retry_failed and outcome.state == RunState.FAILED):
             continue
-        outcome.state, outcome.error, outcome.exit_code = "waiting", "", 0
+        outcome.state, outcome.error, outcome.exit_code = RunState.WAITING, "", 0
         todo.setdefault(folder, index)
     return list(todo.values())
 
@@ -149,5 +154,54 @@ def _repeat_for_twins(outcomes: list[Outcome], folders: Sequence[Path], todo: Se
     """A run that a sweep made by hand names twice was carried out once; both say how it ended."""
     ended = {folders[index]: outcomes[index] for index in todo}
     for index, folder in enumerate(folders):
-        if outcomes[index].state == "waiting" and folder in ended:
+        if outcomes[index].state == RunState.WAITING and folder in ended:
             outcomes[index] = ended[folder]
+
+
+# What the backends can be told, readable without Ray -----------------------------------------------------
+
+
+@dataclass(frozen=True)
+class RayOptions:
+    """What the backend `ray` can be told."""
+
+    address: str | None = None
+    """ray: address of a cluster to join (`auto`, or host:port); one of our own on this machine if not given."""
+    cpus: float | None = None
+    """ray: processors that a run asks for; as many as it has threads if not given."""
+    gpus: float = 0.0
+    """ray: GPUs that a run asks for; 0.25 lets four runs share one."""
+    lost: int = 5
+    """ray: how often a run goes on elsewhere after its worker or its node was lost."""
+    results: Literal["auto", "shared", "fetched"] = "auto"
+    """ray: shared if all nodes see the folder of runs, fetched if checkpoints and results are to be sent here;
+    auto looks."""
+
+    def __post_init__(self) -> None:
+        require(self.cpus is None or self.cpus > 0, "cpus", f"must be more than 0, got {self.cpus}")
+        good = 0 <= self.gpus < 1 or float(self.gpus).is_integer()
+        require(good, "gpus", f"must be a part of one GPU or a whole number of them, got {self.gpus}")
+        require(self.gpus >= 0, "gpus", f"must be 0 or more, got {self.gpus}")
+        require(self.lost >= 0, "lost", f"must be 0 or more, got {self.lost}")
+        client = self.address is not None and self.address.startswith("ray://")
+        require(not client, "address", "issue the sweep on a node of the cluster and give host:port or auto")
+
+    def room(self, nodes: Sequence[Mapping[str, float]], cpus: float) -> int:
+        """How many runs fit at once, each on one node.
+
+        nodes: what each of them has, `CPU` and `GPU`. cpus: processors that a run asks for.
+        """
+        fits = [node.get("CPU", 0.0) / cpus for node in nodes]
+        if self.gpus:
+            fits = [min(fit, node.get("GPU", 0.0) / self.gpus) for fit, node in zip(fits, nodes, strict=True)]
+        return sum(map(int, fits))
+
+    def shortage(self, nodes: Sequence[Mapping[str, float]], cpus: float) -> BadInput | None:
+        """Why not a single run fits; None if one does. The arguments are those of `room`."""
+        if self.room(nodes, cpus) > 0:
+            return None
+        for field, name, wanted in (("gpus", "GPU", self.gpus), ("cpus", "CPU", cpus)):
+            most = max((node.get(name, 0.0) for node in nodes), default=0.0)
+            if most < wanted:
+                return BadInput(field, f"a run asks for {wanted:g}, and no node has more than {most:g}")
+        return BadInput("cpus", f"a run asks for {cpus:g} with --gpus {self.gpus:g}, and no node has both")

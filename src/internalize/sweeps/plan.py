@@ -1,15 +1,73 @@
-"""What a sweep would take on rented GPUs: arithmetic on counted operations and stated assumptions."""
+"""What the runs of a sweep will cost: here, by a few timed steps; on rented GPUs, by arithmetic.
+
+Both from the forecasts that the runs' kinds make.
+"""
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from internalize.errors import BadInput, closest, require
-from internalize.runtime.execution import Execution
-from internalize.sweeps.costs import Costs
+from internalize.runtime.execution import Execution, resolve_device, threads
+from internalize.runtime.forecast import Forecast
+from internalize.runtime.kind import Prepared
 from internalize.sweeps.sweep import Sweep
+
+
+class Costs:
+    """The forecasts of many runs; what seeds have in common is counted once."""
+
+    def __init__(self, execution: Execution) -> None:
+        self._device = resolve_device(execution.device)
+        self._keep_stages = execution.keep_stages
+        self._known: dict[str, Forecast] = {}
+
+    def __call__(self, prepared: Prepared) -> Forecast:
+        key = json.dumps([prepared.identity.kind, {**prepared.identity.config, "seed": 0}], sort_keys=True)
+        if key not in self._known:
+            self._known[key] = prepared.kind.forecast(prepared, self._device, self._keep_stages)
+            prepared.release()
+        return self._known[key]
+
+
+def expected_seconds(
+    runs: Sequence[Prepared],
+    execution: Execution,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[float]:
+    """How long each run will take alone on this machine: one of every pace is measured, the others by ratio.
+
+    progress: told before each measurement, with how many are done and how many there are. Refuses a run that
+    this machine's memory cannot hold.
+    """
+    costs = Costs(execution)
+    for run in runs:
+        costs(run).require_memory()
+    tried = {run.pace: run for run in reversed(runs)}
+    measured: dict[str, float] = {}
+    for pace, run in tried.items():
+        if progress is not None:
+            progress(len(measured), len(tried))
+        measured[pace] = _measured_seconds(run, execution)
+    return [
+        measured[run.pace]
+        * (costs(run).flops / costs(tried[run.pace]).flops if run is not tried[run.pace] else 1.0)
+        for run in runs
+    ]
+
+
+def _measured_seconds(run: Prepared, execution: Execution) -> float:
+    """By its kind: a few steps and measurements in memory."""
+    with threads(execution.threads):
+        found = run.kind.forecast(run, resolve_device(execution.device), timed=True)
+    run.release()
+    return float(found.seconds or 0.0)
+
+
+# On GPUs ---------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -31,8 +89,6 @@ GPUS = {
     "h100": Gpu(67.0, 989.0, 80.0, 2.50),
     "l4": Gpu(30.3, 121.0, 24.0, 0.60),
 }
-ON_PROCESSOR = ("parity", "selfplay")
-"""Kinds that compute on the processor whatever the device: their matrices are small."""
 DEFAULT_UTILISATION = 0.25
 """An assumption, not a measurement: small models with many tiny heads do not fill a GPU, several runs on one
 do better."""
@@ -100,14 +156,10 @@ def plan(
     good = len(counts) > 0 and all(count >= 1 for count in counts)
     require(good, "gpus", f"must be one or more numbers from 1 up, got {tuple(counts)}")
     costs = Costs(execution or Execution())
-    found = [costs(case.config) for case in sweep.cases]
-    hours = [
-        cost.flops / (1e12 * utilisation * _peak(gpu, case.config)) / 3600
-        for case, cost in zip(sweep.cases, found, strict=True)
-    ]
+    found = [costs(case.prepared) for case in sweep.cases]
+    hours = [cost.flops / (1e12 * utilisation * _peak(gpu, cost)) / 3600 for cost in found]
     total, longest = sum(hours), max(hours, default=0.0)
-    on_gpu = [case.config.kind not in ON_PROCESSOR for case in sweep.cases]
-    largest = max((cost.memory_bytes for cost, there in zip(found, on_gpu, strict=True) if there), default=0.0)
+    largest = max((cost.memory_bytes for cost in found if not cost.on_processor), default=0.0)
     return Plan(
         sweep.name,
         len(sweep.cases),
@@ -116,7 +168,7 @@ def plan(
         sum(cost.disk_bytes for cost in found),
         max((cost.memory_bytes for cost in found), default=0.0),
         largest <= 1e9 * gpu.gigabytes,
-        on_gpu.count(False),
+        sum(cost.on_processor for cost in found),
         total,
         longest,
         tuple(_on(count, max(total / count, longest), gpu) for count in counts),
@@ -133,5 +185,5 @@ def _on(count: int, hours: float, gpu: Gpu) -> OnGpus:
     return OnGpus(count, hours, count * hours * gpu.dollars_per_hour)
 
 
-def _peak(gpu: Gpu, config: object) -> float:
-    return gpu.bf16_tflops if getattr(config, "precision", "fp32") == "bf16" else gpu.fp32_tflops
+def _peak(gpu: Gpu, cost: Forecast) -> float:
+    return gpu.bf16_tflops if cost.precision == "bf16" else gpu.fp32_tflops

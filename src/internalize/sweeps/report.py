@@ -12,10 +12,11 @@ from rich.console import Group as Stack
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from internalize.contract import RunState
 from internalize.display.terminal import duration, results_table
-from internalize.sweeps.collecting import Collected, Group
-from internalize.sweeps.planning import ON_PROCESSOR, Gpu, Plan
-from internalize.sweeps.running import Standing, SweepOutcome
+from internalize.sweeps.collect import Collected, Group
+from internalize.sweeps.plan import Gpu, Plan
+from internalize.sweeps.run import Standing, SweepOutcome
 from internalize.sweeps.sweep import Case, Sweep
 
 MOST_ROWS = 20
@@ -84,15 +85,17 @@ def outcome_lines(outcome: SweepOutcome, collecting: str, quiet: bool) -> list[T
     """
     lines = []
     for case, ended in zip(outcome.sweep.cases, outcome.outcomes, strict=True):
-        lost = ended.state == "interrupted" and ended.exit_code == 1  # its worker was killed, again and again
-        if ended.state == "failed" or lost:
+        lost = (
+            ended.state == RunState.INTERRUPTED and ended.exit_code == 1
+        )  # its worker was killed, again and again
+        if ended.state == RunState.FAILED or lost:
             times = f" (tried {ended.attempts} times)" if ended.attempts > 1 else ""
             lines.append(Text.assemble((ended.state, "red"), f"{times}: {case}: {ended.error}"))
     if quiet:
         return lines
     counts = Counter(ended.state for ended in outcome.outcomes)
     said = [f"{outcome.sweep.name}: {len(outcome.done)} of {len(outcome.outcomes)} done"
-            + (f", {counts['failed']} failed" if counts["failed"] else "")
+            + (f", {counts[RunState.FAILED]} failed" if counts[RunState.FAILED] else "")
             + (f", {len(outcome.interrupted)} not finished" if outcome.interrupted else "")]  # fmt: skip
     if outcome.interrupted:
         said.append("interrupted; the same command goes on")
@@ -111,7 +114,7 @@ def outcome_as_json(outcome: SweepOutcome) -> dict[str, Any]:
         "failed": [
             {"case": dict(case.fields), "error": ended.error, "attempts": ended.attempts}
             for case, ended in zip(outcome.sweep.cases, outcome.outcomes, strict=True)
-            if ended.state == "failed"
+            if ended.state == RunState.FAILED
         ],
         "not_finished": len(outcome.interrupted),
         "folders": [str(ended.run.path) for ended in outcome.done if ended.run is not None],
@@ -181,9 +184,8 @@ def _cautions(plans: Sequence[Plan], gpu: Gpu, name: str) -> list[str]:
     ]
     processor = [f"{one.name}: {one.on_processor:,}" for one in plans if one.on_processor]
     if processor:
-        kinds = " and ".join(ON_PROCESSOR)
         said.append(
-            f"Runs of {kinds} compute on the processor whatever the device ({'; '.join(processor)}). Their "
+            f"Some runs compute on the processor whatever the device ({'; '.join(processor)}). Their "
             f"hours on a GPU only say how much there is to do."
         )
     return said

@@ -7,17 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from internalize.configs.codec import Json, to_json
+from internalize.configs.codec import to_json
+from internalize.contract import Json, Row, RunState
 from internalize.errors import BadInput, closest, require
 from internalize.runs.exporting import flat
 from internalize.runs.folder import Run
-from internalize.runs.lock import is_owned
 from internalize.runs.table import Table
-from internalize.runtime.training import run_folder
 from internalize.statistics import Rate
 from internalize.sweeps.sweep import Case, Sweep
-
-Row = dict[str, Json]
 
 
 @dataclass(frozen=True)
@@ -66,7 +63,7 @@ def collect(sweep: Sweep, out: Path | str) -> Collected:
     sweep.require_runs()
     collected = Collected(sweep)
     for case in sweep.cases:
-        folder = run_folder(case.config, Path(out))
+        folder = case.prepared.folder(Path(out))
         row, reason = _row(case, folder)
         if row is None:
             collected.missing.append((case, reason))
@@ -83,10 +80,8 @@ def _row(case: Case, folder: Path) -> tuple[Row | None, str]:
     except BadInput as problem:
         return None, f"damaged: {problem}"
     status = run.status()
-    state = status["state"]
-    if state != "done" or "summary" not in status:
-        if state == "running" and not is_owned(folder):
-            state = "interrupted"
+    state = run.state()
+    if state != RunState.DONE or "summary" not in status:
         return None, f"{state}: {status['message']}" if status.get("message") else state
     config = config_fields(case)
     results = {f"result.{name}" if name in config else name: value for name, value in status["summary"].items()}

@@ -1,0 +1,114 @@
+"""What a run will cost, told before it begins: operations, bytes, memory, and seconds by a few timed steps.
+
+Each kind makes its forecasts in a file `forecast.py` of its own, from what is here; whoever plans, announces or
+refuses a run reads them.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Literal
+
+from internalize.constructions import memory
+from internalize.runs.checkpoint import KEPT
+from internalize.runtime.execution import KeepStages, keeps_stage
+
+OPERATIONS_A_SECOND = 5e10
+"""Of one core, in training steps of the paper's shapes (`internalize bench`: 40 to 90 thousand millions)."""
+SECONDS_A_STEP = 1e-3
+"""Beyond what is counted: data, optimizer, bookkeeping."""
+PATIENCE = 0.5
+"""Seconds that timing one thing may take, beyond its first three calls."""
+
+
+@dataclass(frozen=True)
+class Need:
+    """Memory that a run cannot do without, in whatever way it is computed."""
+
+    bytes: int
+    field: str
+    """Of the config: what would have to be smaller."""
+    what: str
+    """What the memory is for, in a few words."""
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """Of one run.
+
+    Operations are those of matrix products, and of no others: (a, b) times (b, c) counts 2abc, a backward pass
+    two such products for each of the forward pass.
+    """
+
+    training_flops: float
+    measuring_flops: float
+    """Of all measurements, on the way and at the end."""
+    disk_bytes: float
+    """Weights at stage ends, the last checkpoints and the final model."""
+    memory_bytes: float
+    """At its peak, where it trains: weights, optimizer, examples, and what a step keeps."""
+    parameters: int = 0
+    steps: int = 0
+    """At the most."""
+    least: tuple[Need, ...] = ()
+    """Lower bounds of this machine's memory: what they refuse cannot be done here, the rest may still fail."""
+    on_processor: bool = False
+    """Whether it computes on the processor whatever the device: its matrices are small."""
+    precision: Literal["fp32", "bf16"] = "fp32"
+    """Of its products."""
+    seconds: float | None = None
+    """Of this machine, by a few timed steps; None where nobody asked for that."""
+
+    @property
+    def flops(self) -> float:
+        return self.training_flops + self.measuring_flops
+
+    @property
+    def rough_seconds(self) -> float:
+        """A rule of thumb for one core, where timing would take too long."""
+        return self.flops / OPERATIONS_A_SECOND + self.steps * SECONDS_A_STEP
+
+    def require_memory(self) -> None:
+        """Refuse what this machine cannot hold, by the field that is too large."""
+        for need in self.least:
+            memory.require_memory(need.bytes, need.field, need.what)
+
+
+def measurements(begun: int, ended: int, every: int) -> int:
+    """How often a stage is measured that lasts from step `begun` to step `ended`.
+
+    At every multiple of `every` steps, counted over the whole run, and at the stage's end.
+    """
+    return ended // every - begun // every + (ended % every > 0)
+
+
+def disk_bytes(keep_stages: KeepStages, stages: int, weights: int, checkpoint: int, model: int) -> int:
+    """weights, checkpoint, model: bytes of a stage's end, of a checkpoint and of the final model."""
+    if keep_stages == "all":
+        kept = stages
+    else:  # at most as many as there are powers of two, and the last
+        ends = {1 << power for power in range(stages.bit_length())} | {stages}
+        kept = sum(keeps_stage(keep_stages, stage, stages) for stage in ends)
+    return kept * weights + KEPT * checkpoint + model
+
+
+# Timing ----------------------------------------------------------------------------------------------------
+
+
+def seconds_of(function: Callable[[], object]) -> float:
+    """Of one call."""
+    start = perf_counter()
+    function()
+    return perf_counter() - start
+
+
+def median_seconds(function: Callable[[], object]) -> float:
+    """Of some calls, after one to warm up."""
+    function()
+    times: list[float] = []
+    while len(times) < 2 or (len(times) < 20 and sum(times) < PATIENCE):
+        times.append(seconds_of(function))
+    return statistics.median(times)

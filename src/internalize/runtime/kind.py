@@ -1,0 +1,208 @@
+"""What a kind of experiment offers: how it prepares a config, foretells a run, and what its results are called.
+
+A kind is closed: the runtime, lists, plans and views ask it, and know none by name.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+from internalize.configs.codec import to_json
+from internalize.configs.named import Copies, Source, find_source, is_object_name, load_object
+from internalize.configs.typed import checked
+from internalize.contract import Row
+from internalize.errors import BadInput, require
+from internalize.runs.identity import Identity
+
+if TYPE_CHECKING:
+    import torch
+
+    from internalize.runtime.execution import KeepStages
+    from internalize.runtime.experiment import Experiment
+    from internalize.runtime.forecast import Forecast
+
+
+class ExperimentConfig(Protocol):
+    """The frozen dataclass of a kind: the identity of its runs. Its fields are the command line."""
+
+    kind: ClassVar[str]
+    """The kind's name, as it stands in the identity. A user's kind gets it when it is loaded."""
+
+    @property
+    def seed(self) -> int: ...
+
+
+Columns = Mapping[str, Callable[[Mapping[str, Any]], str]]
+"""Head of a column → its cell for the results of one run."""
+
+
+def nothing_known(summary: Mapping[str, Any]) -> float | None:
+    return None
+
+
+def entry(*names: str) -> Callable[[Mapping[str, Any]], float | None]:
+    """The first of these entries of a summary that is there."""
+    return lambda summary: next((summary[name] for name in names if name in summary), None)
+
+
+def one_sample(config: Any) -> int:
+    return 1
+
+
+@dataclass(frozen=True)
+class Results:
+    """What lists, tables and views say of the runs of a kind."""
+
+    label: Callable[[Any], str]
+    """The readable part of a run's folder name, from its config."""
+    subject: Callable[[Any], str]
+    """What is learned, from the config: a task, a circuit, a game."""
+    unit: str
+    """What a step is called, in the plural."""
+    headline: Mapping[str, str] = field(default_factory=lambda: {"loss": "loss"})
+    """Which entries of a row a live view shows: key → heading."""
+    accuracy: Callable[[Mapping[str, Any]], float | None] = nothing_known
+    """How often the answer given at once is right, from the summary of a finished run."""
+    ood_accuracy: Callable[[Mapping[str, Any]], float | None] = nothing_known
+    """The same out of distribution, where a kind has such a thing."""
+    columns: Columns = field(default_factory=dict)
+    """What is said of each of several seeds."""
+    rates: tuple[str, ...] = ()
+    """Results that are yes or no, of which several seeds have rates."""
+    samples_per_step: Callable[[Any], int] = one_sample
+    """Training samples of one step, from the config, for the speed that a view shows."""
+
+    def about(self, config: Any) -> Row:
+        """What a run's status says from the beginning."""
+        return {"subject": self.subject(config), "unit": self.unit}
+
+    def numbers(self, summary: Row) -> Row:
+        """What it says besides at the end."""
+        return {"accuracy": self.accuracy(summary), "ood_accuracy": self.ood_accuracy(summary)}
+
+
+class Kind(Protocol):
+    """A kind of experiment. Adding one touches its own folder, and a line in the list of kinds."""
+
+    name: str
+    config: type[Any]
+    """A frozen dataclass with a field `seed`."""
+    results: Results
+
+    def prepare(self, config: Any, copies: Copies) -> Prepared:
+        """All checks, once: find what the config names, refuse what does not fit together. See `prepared`."""
+
+    def forecast(
+        self, prepared: Prepared, device: torch.device, keep_stages: KeepStages = "all", timed: bool = False
+    ) -> Forecast:
+        """timed: also measure how long it will take, by a few steps in memory."""
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A config that was checked, on its way from a command to the loop."""
+
+    kind: Kind
+    config: Any
+    place: str
+    """`module:attribute` of the kind, by which another process finds it."""
+    sources: tuple[Source, ...]
+    """The user's files behind the config, and behind the kind."""
+    copies: Copies
+    """Where these are, if not where the config says."""
+    identity: Identity
+    label: str
+    pace: str
+    """What configs have in common whose operations take the same time each."""
+    builder: Callable[[torch.device], Experiment[Any]]
+    _built: dict[torch.device, Experiment[Any]] = field(default_factory=dict)
+
+    def folder(self, out: Path) -> Path:
+        """Where the run is or will be below `out`."""
+        return out / self.identity.folder_name(self.label)
+
+    def build(self, device: torch.device) -> Experiment[Any]:
+        """The experiment, the same one for whoever asks: built once, for the forecast and for the loop."""
+        if device not in self._built:
+            self._built[device] = self.builder(device)
+        return self._built[device]
+
+    def release(self) -> None:
+        """Forget the experiment, which may hold much memory."""
+        self._built.clear()
+
+
+def prepared(
+    kind: Kind,
+    config: Any,
+    copies: Copies,
+    build: Callable[[torch.device], Experiment[Any]],
+    sources: Sequence[Source] = (),
+    place: str = "",
+    same_pace: Sequence[str] = (),
+) -> Prepared:
+    """For `Kind.prepare`, once the config is checked.
+
+    sources: the user's files that the config names.
+    place: `module:attribute` of a kind of this package; a user's is known by how it was named.
+    same_pace: fields that do not change how long an operation takes, besides the seed.
+    """
+    name: str | None = getattr(type(config), "kind", None)
+    if name is None:
+        raise BadInput("kind", f"load {kind.name} by its name: find_kind('file.py:ATTRIBUTE')")
+    if is_object_name(name):
+        sources, place = (find_source(name, "kind", copies), *sources), name
+    digests = {source.name: source.digest() for source in sources}
+    data = to_json(config)
+    pace = {key: value for key, value in data.items() if key not in ("seed", *same_pace)}
+    return Prepared(
+        kind,
+        config,
+        place,
+        tuple(sources),
+        copies,
+        Identity(name, data, digests),
+        kind.results.label(config),
+        json.dumps([name, pace], sort_keys=True),
+        build,
+    )
+
+
+def prepare_by(kind: Kind, config: Any, copies: Copies | None = None) -> Prepared:
+    """Hold the config to its fields' types, then let the kind check it."""
+    return kind.prepare(checked(config), copies or {})
+
+
+# Kinds by name ---------------------------------------------------------------------------------------------
+
+_OWN: dict[tuple[str, str], Kind] = {}
+"""Users' kinds that this process has loaded, by name and content: configs of one file are of one class."""
+
+
+def load_kind(place: str, copies: Copies | None = None) -> Kind:
+    """The kind at `module:attribute`: of this package by import, a user's from its file alone."""
+    copies = copies or {}
+    module, _, attribute = place.rpartition(":")
+    if module.partition(".")[0] == __name__.partition(".")[0]:
+        found: Kind = getattr(import_module(module), attribute)
+        return found
+    key = (place, find_source(place, "kind", copies).digest())
+    if key not in _OWN:
+        made, _ = load_object(place, "kind", copies)
+        _require_kind(place, made)
+        made.config.kind = place  # the class is of this process alone, made from the user's file just now
+        _OWN[key] = made
+    return _OWN[key]
+
+
+def _require_kind(place: str, made: Any) -> None:
+    wanted = ("name", "config", "prepare", "forecast", "results")
+    missing = [name for name in wanted if not hasattr(made, name)]
+    require(not missing, "kind", f"{place} is no kind of experiment: it has no {', '.join(missing)}")
+    fields = getattr(made.config, "__dataclass_fields__", {})
+    require("seed" in fields, "kind", f"{place}: its config must be a frozen dataclass with a field seed")
