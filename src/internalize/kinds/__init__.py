@@ -16,6 +16,7 @@ KINDS = {
     "parity": "internalize.kinds.parity.kind:KIND",
     "selfplay": "internalize.kinds.selfplay.kind:KIND",
     "hints": "internalize.kinds.hints.kind:KIND",
+    "text": "internalize.kinds.text.kind:KIND",
 }
 """name → where the kind is; it is imported when it is asked for."""
 

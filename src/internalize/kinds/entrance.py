@@ -70,8 +70,16 @@ def load_config(run: Run) -> Any:
 
 
 def prepare_run(run: Run) -> Prepared:
-    """The run's own config, prepared with its own copies of the user's files."""
-    return prepare(load_config(run), run.copies())
+    """The run's own config, prepared with its own copies of the user's files.
+
+    Files that were too large to be copied must still be where they were, as they were.
+    """
+    prepared = prepare(load_config(run), run.copies())
+    recorded = run.identity().sources
+    for name, digest in prepared.identity.sources.items():
+        same = recorded.get(name, digest) == digest
+        require(same, "run", f"{name} has changed since {run.path} was made from it, and the run has no copy")
+    return prepared
 
 
 def load_experiment(run: Run, device: str = "auto") -> tuple[Any, Experiment[Any]]:

@@ -16,9 +16,9 @@ from internalize.statistics import SUCCESS, Rate
 if TYPE_CHECKING:
     from torch import nn
 
+    from internalize.contract import Row
     from internalize.kinds.text.experiment import TextExperiment
     from internalize.kinds.text.state import TextState
-    from internalize.runtime.experiment import Row
     from internalize.runtime.streams import Streams
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from internalize.contract import Row, Stage
 from internalize.curricula import Progress
 from internalize.curricula.schedule import begin_step, end_step, looks_at_signal
 from internalize.kinds.text.adapters import add_adapters, merged
@@ -25,7 +26,7 @@ from internalize.kinds.text.state import SlotAverages, TextState, part_of
 from internalize.kinds.text.step import TextStep, clip, warm_up
 from internalize.models.adamw import AdamW
 from internalize.models.flat import flatten_parameters
-from internalize.runtime.experiment import Finish, Row, Stage
+from internalize.runtime.experiment import Finish
 from internalize.runtime.streams import Streams
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 
 from internalize.configs.named import Copies, Source
 from internalize.errors import require
 from internalize.kinds.text.config import HELD_OUT, TextConfig
-from internalize.kinds.text.content import ContentSource
+from internalize.kinds.text.content import ContentSource, files_of
 from internalize.kinds.text.curriculum import TextCurriculum
 from internalize.kinds.text.network import ModelSource, find_model, settle_sizes
 from internalize.kinds.text.rendering import CutRow, TextRenderer
@@ -54,8 +55,48 @@ def _context(renderer: TextRenderer, question: int, hinted: bool) -> int:
 
 
 def find_material(config: TextConfig, copies: Copies) -> Material:
-    """Refuses what does not fit together, before anything is trained or written."""
+    """Refuses what does not fit together, before anything is trained or written.
+
+    Configs that differ in nothing but how they are trained share the rows that were read first.
+    """
     config.require_files()
+    _require_fields(config)
+    plain = replace(config, **{name: getattr(DEFAULTS, name) for name in ONLY_TRAINING})
+    named = [config.data, config.model, config.tokenizer or "", *config.eval_files().values()]
+    material = _find_once(plain, tuple(_stamp(name) for name in named), tuple(sorted(copies.items())))
+    _require_iterations(config, material.curriculum)
+    return material
+
+
+DEFAULTS = TextConfig()
+ONLY_TRAINING = ("seed", "iterations", "optimizer", "schedule", "evaluation", "lora", "batch", "accumulate",
+                 "checkpointing", "precision", "log_every")  # fmt: skip
+"""Fields that change nothing about the material."""
+
+
+def _require_fields(config: TextConfig) -> None:
+    scratch = config.lora.rank is not None and not Path(config.model).is_dir()
+    require(
+        not scratch, "lora.rank", "needs a model folder: weights from scratch would stay as they were drawn"
+    )
+
+
+def _stamp(name: str) -> tuple[str, int, int]:
+    """Changes when the file does, or the newest in a folder."""
+    path = Path(name.partition(":")[0] if not Path(name).exists() else name)
+    files = [path] if path.is_file() else [*files_of(path)] if path.is_dir() else []
+    return (
+        name,
+        sum(file.stat().st_size for file in files),
+        max((f.stat().st_mtime_ns for f in files), default=0),
+    )
+
+
+@lru_cache(maxsize=4)
+def _find_once(
+    config: TextConfig, stamps: tuple[tuple[str, int, int], ...], copied: tuple[tuple[str, Path], ...]
+) -> Material:
+    copies = dict(copied)
     texts, sources = _read_all(config, copies)
     model = find_model(config.model, config.dropout, config.init_std)
     sources.append(ContentSource(config.model, model.path))
@@ -77,7 +118,6 @@ def find_material(config: TextConfig, copies: Copies) -> Material:
     if config.tokenizer is not None and config.tokenizer not in MADE:
         sources.append(ContentSource(config.tokenizer, Path(config.tokenizer)))
     renderer = _renderer(config, curriculum, tokenizer, [row for rows in cut.values() for row in rows])
-    _require_iterations(config, curriculum)
     material = Material(
         tuple(cut.pop("train")),
         {name: tuple(rows) for name, rows in cut.items()},

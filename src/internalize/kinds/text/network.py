@@ -233,8 +233,8 @@ def load_weights(
 
 def takes(model: nn.Module, argument: str) -> bool:
     """Whether the model's forward pass has an argument of this name."""
-    inner: Any = getattr(model, "get_base_model", lambda: model)()
-    return argument in _arguments(type(inner))
+    network: Any = type(getattr(model, "get_base_model", lambda: model)())
+    return argument in _arguments(network)
 
 
 @cache
