@@ -144,7 +144,10 @@ def test_figures_share_runs() -> None:
         set(shapes_of(find_figure(name).tiers["paper"]))
         for name in ("methods", "mixture", "left-vs-right", "orders")
     ]
-    assert {prepare(config).label for config in set.intersection(*shapes)} >= {"C5-T25-left-s0", "C7-T25-left-s0"}
+    assert {prepare(config).label for config in set.intersection(*shapes)} >= {
+        "C5-T25-left-s0",
+        "C7-T25-left-s0",
+    }
 
 
 def test_the_documentation_names_every_figure() -> None:

@@ -24,13 +24,13 @@ def folder_files(experiment: TextExperiment, model: nn.Module) -> dict[str, str]
     config = whole.config.to_dict()
     config |= {
         "architectures": [type(model).__name__],
+        "bos_token_id": None,
         "eos_token_id": markers.end,
         "pad_token_id": markers.pad,
+        "dtype": "float32",
     }
-    config |= {"dtype": "float32", "use_cache": True}
-    config = {
-        name: value for name, value in config.items() if name not in ("_name_or_path", "transformers_version")
-    }
+    left_out = ("_name_or_path", "transformers_version")  # where it was built, and by what
+    config = {name: value for name, value in config.items() if name not in left_out}
     generation = {"eos_token_id": markers.end, "pad_token_id": markers.pad, "do_sample": False}
     contents: dict[str, Any] = {
         "config.json": config,

@@ -80,11 +80,11 @@ def _row_flops(experiment: TextExperiment, stage: int) -> float:
 class Measured:
     """Rows that a stage is measured by, in one mode."""
 
-    stage: int
-    budget: int | None
     rows: int
     flops: float
     """Of one answer as long as it was taught to be."""
+    length: float
+    """Tokens of such an answer."""
 
 
 def _measured(experiment: TextExperiment) -> Iterator[Measured]:
@@ -101,11 +101,12 @@ def _measured(experiment: TextExperiment) -> Iterator[Measured]:
             most = config.evaluation.final_rows
             asked += sum(count if most is None else min(most, count) for count in counts.values())
         for mode in modes(experiment):
-            flops = 0
+            flops = length = 0
             for row in rows:
                 rendered = renderer.render(row, kept_of(experiment, row, stage, mode.budget), mode.budget)
                 flops += experiment.costs.answer_flops(rendered.prompt, len(rendered.slots))
-            yield Measured(stage, mode.budget, asked, flops / len(rows))
+                length += len(rendered.slots)
+            yield Measured(asked, flops / len(rows), length / len(rows))
         begun = shares.end(stage)
 
 
@@ -146,16 +147,4 @@ def _evaluation_seconds(experiment: TextExperiment, state: TextState) -> float:
         write_answers(state.model, asked, markers, tokens, batch, tokens)
 
     per_token = median_seconds(answer) / len(rows) / tokens
-    sample = _sample(experiment)
-    total = 0.0
-    for measured in _measured(experiment):
-        lengths = [
-            len(
-                material.renderer.render(
-                    row, kept_of(experiment, row, measured.stage, measured.budget), measured.budget
-                ).slots
-            )
-            for row in sample
-        ]
-        total += measured.rows * per_token * sum(lengths) / len(lengths)
-    return total
+    return sum(measured.rows * per_token * measured.length for measured in _measured(experiment))

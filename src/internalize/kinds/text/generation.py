@@ -45,12 +45,14 @@ def write_answers(
     model.eval()
     order = sorted(range(len(asked)), key=lambda i: len(asked[i].prompt))
     written: list[list[int]] = [[] for _ in asked]
-    for start in range(0, len(order), batch):
-        chosen = order[start : start + batch]
-        rows = _write(model, [asked[i] for i in chosen], markers, limit, chain_budget)
-        for i, row in zip(chosen, rows, strict=True):
-            written[i] = row
-    model.train(was_training)
+    try:
+        for start in range(0, len(order), batch):
+            chosen = order[start : start + batch]
+            rows = _write(model, [asked[i] for i in chosen], markers, limit, chain_budget)
+            for i, row in zip(chosen, rows, strict=True):
+                written[i] = row
+    finally:
+        model.train(was_training)
     return written
 
 

@@ -62,7 +62,7 @@ def find_material(config: TextConfig, copies: Copies) -> Material:
     config.require_files()
     _require_fields(config)
     plain = replace(config, **{name: getattr(DEFAULTS, name) for name in ONLY_TRAINING})
-    named = [config.data, config.model, config.tokenizer or "", *config.eval_files().values()]
+    named = [config.data, config.model, config.tokenizer or "", config.method, *config.eval_files().values()]
     material = _find_once(plain, tuple(_stamp(name) for name in named), tuple(sorted(copies.items())))
     _require_iterations(config, material.curriculum)
     return material
@@ -76,20 +76,15 @@ ONLY_TRAINING = ("seed", "iterations", "optimizer", "schedule", "evaluation", "l
 
 def _require_fields(config: TextConfig) -> None:
     scratch = config.lora.rank is not None and not Path(config.model).is_dir()
-    require(
-        not scratch, "lora.rank", "needs a model folder: weights from scratch would stay as they were drawn"
-    )
+    require(not scratch, "lora.rank", "needs a model folder: weights from scratch would stay as they are")
 
 
 def _stamp(name: str) -> tuple[str, int, int]:
     """Changes when the file does, or the newest in a folder."""
     path = Path(name.partition(":")[0] if not Path(name).exists() else name)
     files = [path] if path.is_file() else [*files_of(path)] if path.is_dir() else []
-    return (
-        name,
-        sum(file.stat().st_size for file in files),
-        max((f.stat().st_mtime_ns for f in files), default=0),
-    )
+    states = [file.stat() for file in files]
+    return str(path.resolve()), sum(s.st_size for s in states), max((s.st_mtime_ns for s in states), default=0)
 
 
 @lru_cache(maxsize=4)

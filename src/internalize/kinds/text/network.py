@@ -68,7 +68,8 @@ def find_model(name: str, dropout: float, init_std: float | None, field: str = "
     kind = raw.pop("model_type", None)
     require(isinstance(kind, str), field, f'{described} has no model_type, for example "gpt2"')
     try:
-        config = AutoConfig.for_model(kind, **raw)
+        with quietly():
+            config = AutoConfig.for_model(kind, **raw)
     except Exception as error:  # an unknown type, a wrong field: the library says it in its own way
         raise BadInput(field, f"{described}: {' '.join(str(error).split())[:200]}") from None
     set_dropout(config, dropout)
@@ -153,8 +154,16 @@ def settle_sizes(
     if "context" in source.open_fields:
         setattr(config, name, context)
     most = getattr(config, name)
+    if most < context and is_rotary(config):
+        setattr(config, name, context)  # there is no table that would have to be longer
+        return
     rows = f"{name} is {most}, but the longest row with its answer needs {context}"
     require(most >= context, field, f"{source.name}: {rows}")
+
+
+def is_rotary(config: Any) -> bool:
+    """Whether positions are turned angles, which no table bounds."""
+    return any(getattr(config, name, None) is not None for name in ("rope_parameters", "rope_theta"))
 
 
 def build(source: ModelSource, vocabulary: int, generator: torch.Generator | None) -> nn.Module:
@@ -165,7 +174,7 @@ def build(source: ModelSource, vocabulary: int, generator: torch.Generator | Non
     from transformers import AutoModelForCausalLM
 
     config = copy.deepcopy(source.config)
-    with drawing_from(generator or torch.Generator().manual_seed(0)), _quietly():
+    with drawing_from(generator or torch.Generator().manual_seed(0)), quietly():
         if source.has_weights and generator is not None:
             model = AutoModelForCausalLM.from_pretrained(
                 str(source.path), config=config, local_files_only=True, use_safetensors=True,
@@ -183,7 +192,7 @@ def build(source: ModelSource, vocabulary: int, generator: torch.Generator | Non
 
 
 @contextmanager
-def _quietly() -> Iterator[None]:
+def quietly() -> Iterator[None]:
     """The library draws a bar while it reads weights, and says at length what it made anew."""
     from transformers.utils import logging
 
@@ -250,7 +259,8 @@ def answer_logits(model: nn.Module, batch: Batch) -> Tensor:
     """
     more: dict[str, Any] = {}
     if batch.positions is not None:
-        more["position_ids"] = batch.positions
+        # without a mask transformers takes a jump of the ids for the beginning of another, packed sequence
+        more = {"position_ids": batch.positions, "attention_mask": torch.ones_like(batch.tokens)}
     length = batch.tokens.shape[1]
     keeps = takes(model, "logits_to_keep")
     if keeps:

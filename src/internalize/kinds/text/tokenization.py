@@ -90,8 +90,13 @@ def read_tokenizer(folder: Path, field: str, budgets: int) -> Any:
     require(there, field, f"{lacks}; name one by --tokenizer DIR, characters or words")
     from transformers import AutoTokenizer
 
+    from internalize.kinds.text.network import quietly
+
     try:
-        tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
+        with quietly():
+            tokenizer = AutoTokenizer.from_pretrained(
+                str(folder), local_files_only=True, trust_remote_code=False
+            )
     except Exception as error:  # the library has many ways to say that it cannot read a folder
         raise BadInput(field, f"cannot read the tokenizer in {folder}: {error}") from None
     vocabulary = tokenizer.get_vocab()
