@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import ClassVar
 
 import torch
 
@@ -39,6 +41,16 @@ class TextKind:
         rates=("succeeded", "internalized"),
         samples_per_step=lambda config: config.batch,
     )
+
+    commands: ClassVar[Mapping[str, str]] = {
+        "evaluate": "internalize.kinds.text.answers:evaluate",
+        "show": "internalize.kinds.text.answers:show",
+        "ask": "internalize.kinds.text.answers:ask",
+        "matrix": "internalize.kinds.text.verdicts:matrix",
+        "check": "internalize.kinds.text.verdicts:check",
+        "diagnose": "internalize.kinds.text.verdicts:diagnose",
+    }
+    """Commands on runs that this kind answers in its own way."""
 
     def prepare(self, config: TextConfig, copies: Copies) -> Prepared:
         from internalize.kinds.text.adapters import require_peft
