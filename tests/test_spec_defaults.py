@@ -15,7 +15,7 @@ from internalize.figures.grids import shapes_of
 from internalize.kinds.hints import HintsConfig
 from internalize.kinds.hints.evaluation import EPSILON
 from internalize.kinds.parity import ParityConfig
-from internalize.kinds.parity.batch import phase_batch
+from internalize.kinds.parity.data import phase_batch
 from internalize.kinds.parity.watch import no_extremes, phase_report
 from internalize.models.mlp import Shape
 from internalize.runs.exporting import flat

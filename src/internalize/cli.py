@@ -11,8 +11,7 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from internalize.configs.command_line import parse
-from internalize.configs.seeds import require_seed
-from internalize.errors import BadInput, RunFailed, RunWarning, closest
+from internalize.errors import BadInput, RunFailed, RunWarning, closest, require_seed
 
 
 class Command(NamedTuple):
@@ -60,7 +59,7 @@ COMMANDS: dict[str, Command] = {
                     "prompts, answers and truth side by side"),
     "parity": Command("internalize.kinds.parity.commands", "ParityArguments", "parity_command",
                       "the paper's theorem at work: a hidden parity learned out loud, then internalized"),
-    "parity diagram": Command("internalize.kinds.parity.diagram_commands", "DiagramArguments",
+    "parity diagram": Command("internalize.kinds.parity.commands", "DiagramArguments",
                               "diagram_command", "how far the theorem's constants can be relaxed"),
     "hints": Command("internalize.kinds.hints.commands", "HintsArguments", "hints_command",
                      "an MLP learns with hints, then without: direct, curriculum or mixture"),
@@ -70,7 +69,7 @@ COMMANDS: dict[str, Command] = {
                    "positive distribution shift: target loss against training samples"),
     "selfplay": Command("internalize.kinds.selfplay.commands", "SelfPlayArguments", "selfplay_command",
                         "search folded into a policy: a network learns to move as tree search with it does"),
-    "selfplay draw": Command("internalize.kinds.selfplay.drawing_commands", "SelfPlayDrawArguments",
+    "selfplay draw": Command("internalize.kinds.selfplay.commands", "SelfPlayDrawArguments",
                              "selfplay_draw_command", "the gap between raw and searched play, round by round"),
     "selfplay bench": Command("internalize.benchmarks.selfplay", "SelfPlayBenchArguments",
                               "selfplay_bench_command", "this search against OpenSpiel's own, on one network"),

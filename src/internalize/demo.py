@@ -19,15 +19,18 @@ from internalize.display import page
 from internalize.display.charts import accuracy_over_training
 from internalize.display.fleet import fleet_view
 from internalize.display.plots import inline_svg, new_figure
-from internalize.display.terminal import duration, percent, results_table
+from internalize.display.terminal import duration, errors_console, percent, results_table
 from internalize.errors import BadInput
+from internalize.kinds import prepare
 from internalize.kinds.chain.config import ChainConfig, EvaluationConfig, OptimizerConfig
 from internalize.kinds.chain.kind import KIND
-from internalize.kinds.entrance import train_many
 from internalize.models.gpt2 import ModelConfig
+from internalize.runs.cores import usable_cores
 from internalize.runs.folder import Run
 from internalize.runtime.execution import Execution
+from internalize.runtime.fleet.pool import execute_many
 from internalize.runtime.streams import Streams
+from internalize.sweeps.plan import expected_seconds
 
 METHODS = {"cot": "out loud (CoT)", "e2e": "at once, untaught (E2E)", "left": "internalized (left)"}
 TIMED_ANSWERS = 1_000
@@ -74,8 +77,12 @@ def demo_command(arguments: DemoArguments) -> None:
     configs = [replace(base, method=method) for method in METHODS]
     execution = Execution(out=arguments.out / "runs", device=arguments.device)
     started = time.perf_counter()
-    view = fleet_view("internalize demo", KIND.results.headline, unit=KIND.results.unit)
-    outcomes = train_many(configs, execution, observer=view)
+    runs_to_do = [prepare(config) for config in configs]
+    seconds = expected_seconds(runs_to_do, execution)
+    about = max(sum(seconds) / usable_cores(), *seconds)
+    errors_console().print(f"three trainings, about {duration(about)}")
+    view = fleet_view("internalize demo", KIND.results.headline, seconds, KIND.results.unit)
+    outcomes = execute_many(runs_to_do, execution, observer=view)
     runs = []
     for outcome in outcomes:
         if outcome.state != RunState.DONE or outcome.run is None:

@@ -31,6 +31,11 @@ def require(condition: bool, field: str, message: str) -> None:
         raise BadInput(field, message)
 
 
+def require_seed(seed: int) -> None:
+    """Refuse a number that is no seed, wherever one is asked for."""
+    require(0 <= seed < 2**63, "seed", f"must lie in 0 … 2^63-1, got {seed}")
+
+
 def closest(word: str, known: list[str]) -> str:
     """A hint such as ` (did you mean 'left'?)`, empty where nothing is near."""
     import difflib

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from internalize.kinds.parity import ParityConfig
 from internalize.kinds.parity.baseline import train_directly
-from internalize.kinds.parity.batch import PhaseBatch, phase_batch
+from internalize.kinds.parity.data import PhaseBatch, phase_batch
 from internalize.kinds.parity.descent import descend
 from internalize.kinds.parity.phase_diagram import run_in_memory
 from internalize.kinds.parity.stall import leftover, predicted_loss, second_phase

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from internalize.kinds.parity import stall
-from internalize.kinds.parity.batch import PhaseBatch, phase_batch
+from internalize.kinds.parity.data import PhaseBatch, phase_batch
 from internalize.kinds.parity.descent import descend
 from internalize.models.linear_attention import full_form
 from internalize.runtime.streams import Streams

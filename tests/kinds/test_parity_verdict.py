@@ -5,8 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from internalize.kinds.parity.predictor import LayerPredictor
-from internalize.kinds.parity.verdict import chain_by_weights, direct_by_weights, judge
+from internalize.kinds.parity.evaluation import LayerPredictor, chain_by_weights, direct_by_weights, judge
 from internalize.models.linear_attention import initial_weights, simplified_form
 from internalize.tasks.parity import HiddenParity, all_inputs, random_parity
 

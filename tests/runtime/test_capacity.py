@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 from internalize import ModelConfig, train
+from internalize.cli import main
 from internalize.constructions import memory
 from internalize.errors import BadInput
 from internalize.kinds.entrance import forecast_of
@@ -16,6 +19,7 @@ from internalize.kinds.parity.config import ParityConfig
 from internalize.runtime.kind import ExperimentConfig
 from tests.runtime.test_training import BRIEF
 
+CPU = torch.device("cpu")
 HINTS = HintsConfig(d=6, k=2, width=8, steps=10, lr=0.1)
 
 
@@ -40,12 +44,12 @@ def test_a_run_that_is_too_large_is_refused(
 
 
 def test_lower_bounds_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """B bits of x, twice, and of z, a byte each: 100 · (2 · 6 + 2); a byte less and it is refused."""
-    config = ParityConfig(d=6, k=2, batch=100, steps=3, contrast=False)
-    monkeypatch.setattr(memory, "available_memory", lambda: 1399)
+    """B bits of x, twice, and of z, a byte each: 200 · (2 · 6 + 2); a byte less and it is refused."""
+    config = ParityConfig(d=6, k=2, batch=200, steps=3, contrast=False)
+    monkeypatch.setattr(memory, "available_memory", lambda: 2799)
     with pytest.raises(BadInput, match="batch"):
         train(config, out=tmp_path)
-    monkeypatch.setattr(memory, "available_memory", lambda: 1400)
+    monkeypatch.setattr(memory, "available_memory", lambda: 2800)
     run = train(config, out=tmp_path)
     monkeypatch.setattr(memory, "available_memory", lambda: 0)
     assert train(config, out=tmp_path).path == run.path, "what is there already needs no memory"
@@ -55,11 +59,28 @@ def test_a_network_of_ones_own_is_not_taken_for_gpt2(tmp_path: Path, monkeypatch
     """A table of logits that ignores the width: refused for what it has and reads, not for what GPT-2 would."""
     monkeypatch.setattr(memory, "available_memory", lambda: 2**30)
     own = tmp_path / "own.py"
-    own.write_text("from torch import nn\ndef table(config, vocabulary, positions): return nn.Embedding(8, 8)")
+    own.write_text("from torch import nn\ndef table(config, size, positions): return nn.Embedding(size, size)")
     model = ModelConfig(depth=1, width=2**28, heads=1, network=f"{own}:table")
     config = replace(BRIEF, model=model)
-    forecast_of(config).require_memory()
-    with pytest.raises(BadInput, match=r"^batch: a batch of 1,000,000,000,000,000 sequences needs"):
-        forecast_of(replace(config, batch=10**15)).require_memory()
+    forecast_of(config).require_memory(CPU)
+    with pytest.raises(BadInput, match=r"^batch: a batch of 1,000,000,000,000,000 sequences needs about"):
+        forecast_of(replace(config, batch=10**15)).require_memory(CPU)
     with pytest.raises(BadInput, match=r"^model: training .* parameters needs"):
-        forecast_of(replace(config, model=replace(model, network=None))).require_memory()
+        forecast_of(replace(config, model=replace(model, network=None))).require_memory(CPU)
+
+
+def test_what_no_machine_can_hold_is_refused_by_plans_for_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A billion gigabytes: one line that names the field, in a plan for GPUs and in a dry run here."""
+    file = tmp_path / "s.json"
+    file.write_text(json.dumps({"kind": "hints", "base": {"d": 6, "k": 2, "width": 8, "batch": 10**17}}))
+    refused = "internalize: batch: a batch of 100,000,000,000,000,000 examples needs about"
+    for words, told in (
+        (["plan", str(file)], "6.4e+09 GB of memory, more than any machine has"),
+        (["sweep", str(file), "--dry-run", "--out", str(tmp_path / "runs")], "5.68e+03 PiB of memory"),
+    ):
+        assert main(words) == 2
+        said = capsys.readouterr()
+        assert (said.out, said.err.count("\n")) == ("", 1)
+        assert said.err.startswith(f"{refused} {told}")

@@ -24,7 +24,7 @@ from internalize.errors import RunFailed
 from internalize.kinds.entrance import resume
 from internalize.runs import atomic
 from internalize.runs.checkpoint import checkpoints, load_newest, load_tensors
-from internalize.runtime import books
+from internalize.runtime import loop
 from tests.runs.test_checkpoint import Bomb
 from tests.runtime.faults import CONFIG, WORDS, Watcher, interrupted_at, results
 
@@ -174,13 +174,13 @@ def test_what_happens_to_a_folder_between_two_sittings(
 
 def _compete(out: Path) -> None:
     """Train, but not before both have started, and for longer than anybody waits for a lock."""
-    checkpoint = books.Books.checkpoint
+    checkpoint = loop.Books.checkpoint
 
     def slow(*arguments: Any, **named: Any) -> None:
         checkpoint(*arguments, **named)
         threading.Event().wait(0.5)
 
-    books.Books.checkpoint = slow  # type: ignore[method-assign]
+    loop.Books.checkpoint = slow  # type: ignore[method-assign]
     sys.stderr = out.with_name(f"errors-{os.getpid()}").open("w")
     code = main([*WORDS, "--out", str(out)])
     sys.stderr.flush()

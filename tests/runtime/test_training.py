@@ -25,6 +25,7 @@ from internalize import (
 from internalize.analysis.opening import open_chain
 from internalize.cli import main
 from internalize.errors import BadInput
+from internalize.kinds.chain.experiment import ChainExperiment
 from internalize.runtime import execution
 from internalize.runtime.execution import keeps_stage, resolve_device
 from tests.conftest import SMALL
@@ -102,6 +103,29 @@ def test_a_finished_run_is_returned_at_once(tmp_path: Path, monkeypatch: pytest.
         assert train(BRIEF, out=tmp_path).path == run.path
     again = train(BRIEF, out=tmp_path, fresh=True)
     assert bytes_of(again) == before
+
+
+@pytest.mark.parametrize("words", [[], ["--quiet"]], ids=["announced", "quiet"])
+def test_a_config_is_checked_once_and_one_experiment_is_built(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the command to the loop, with the forecast that is announced and the memory that is looked at."""
+    counts = {"check": 0, "__init__": 0}
+
+    def counted(owner: Any, name: str) -> None:
+        real = getattr(owner, name)
+
+        def count(*arguments: Any) -> Any:
+            counts[name] += 1
+            return real(*arguments)
+
+        monkeypatch.setattr(owner, name, count)
+
+    counted(ChainConfig, "check")
+    counted(ChainExperiment, "__init__")
+    small = "--horizon 3 --iterations 6 --model.depth 1 --model.width 16 --model.heads 8 --batch 4"
+    assert main(["train", *small.split(), "--out", str(tmp_path), *words]) == 0
+    assert counts == {"check": 1, "__init__": 1}
 
 
 def test_curricula_share_a_prefix(internalized: Run, tmp_path: Path) -> None:

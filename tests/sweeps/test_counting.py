@@ -20,7 +20,7 @@ from internalize.kinds.hints import HintsConfig
 from internalize.kinds.hints import forecast as hints
 from internalize.kinds.hints.config import HintsEvaluation
 from internalize.kinds.parity import ParityConfig, descent
-from internalize.kinds.parity.batch import PhaseBatch
+from internalize.kinds.parity.data import PhaseBatch
 from internalize.models.mlp import MLP, SGD, Shape
 from internalize.runs.checkpoint import METRICS, load_tensors
 from internalize.runtime.kind import ExperimentConfig
@@ -156,7 +156,7 @@ def test_a_phase_that_ends_by_its_loss_is_counted_at_its_longest() -> None:
 def test_self_play_is_counted_by_what_the_network_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Updates exactly; what searches ask is bounded from above, and for tic-tac-toe the bound is near."""
     pytest.importorskip("pyspiel", reason='needs OpenSpiel: pip install "internalize[selfplay]"')
-    from internalize.kinds.selfplay import SelfPlayConfig, learning
+    from internalize.kinds.selfplay import SelfPlayConfig, rounds
     from internalize.kinds.selfplay import forecast as counting
     from internalize.models.policy_value import PolicyValue
 
@@ -165,7 +165,7 @@ def test_self_play_is_counted_by_what_the_network_is_asked(monkeypatch: pytest.M
     )
     asked = {"self_play": 0, "measuring": 0}
     now, updates = ["measuring"], 0.0
-    real_forward, real_play, real_train = PolicyValue.forward, learning.play_part, learning.train_part
+    real_forward, real_play, real_train = PolicyValue.forward, rounds.play_part, rounds.train_part
 
     def forward(self: PolicyValue, x: Tensor) -> tuple[Tensor, Tensor]:
         if not torch.is_grad_enabled():

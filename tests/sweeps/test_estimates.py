@@ -18,9 +18,9 @@ from internalize.kinds.chain.forecast import measured_answers
 from internalize.kinds.hints import HintsConfig
 from internalize.kinds.hints.config import HintsEvaluation
 from internalize.kinds.parity import ParityConfig
-from internalize.kinds.parity.batch import PhaseBatch
+from internalize.kinds.parity.data import PhaseBatch
+from internalize.kinds.parity.evaluation import LayerPredictor
 from internalize.kinds.parity.experiment import ParityExperiment
-from internalize.kinds.parity.predictor import LayerPredictor
 from internalize.models.mlp import MLP, SGD
 from internalize.runtime.kind import ExperimentConfig
 from internalize.sweeps.plan import expected_seconds
@@ -114,18 +114,18 @@ def test_self_play_with_its_two_kinds_of_parts(
 ) -> None:
     """A game takes two seconds, an update three, a position measured a tenth; 50 are measured on the way."""
     pytest.importorskip("pyspiel", reason='needs OpenSpiel: pip install "internalize[selfplay]"')
-    from internalize.kinds.selfplay import SelfPlayConfig, learning, measuring, schedule
+    from internalize.kinds.selfplay import SelfPlayConfig, evaluation, rounds
     from internalize.kinds.selfplay import forecast as estimate
     from internalize.kinds.selfplay.positions import Positions
     from internalize.models.adamw import AdamW
 
-    for module in (schedule, learning, estimate):
+    for module in (rounds, estimate):
         monkeypatch.setattr(module, "GAMES_AT_ONCE", 2)
     estimate._table.cache_clear()
     clock.price(Positions, "enumerate", lambda *_: 70.0)
-    clock.price(learning, "self_play", lambda said, starts, *_: 2.0 * len(starts))
+    clock.price(rounds, "self_play", lambda said, starts, *_: 2.0 * len(starts))
     clock.price(AdamW, "step", lambda self: 3.0)
-    clock.price(measuring, "rates", lambda raw, searching, on: 0.1 * len(on.numbers))
+    clock.price(evaluation, "rates", lambda raw, searching, on: 0.1 * len(on.numbers))
     config = SelfPlayConfig(
         rounds=3, games=5, simulations=2, updates=30, batch=8, width=8, depth=1, measured=50, matches=2
     )

@@ -21,11 +21,9 @@ from rich.console import Console
 from internalize.benchmarks.timing import seconds_each
 from internalize.display.terminal import errors_console, results_table
 from internalize.errors import BadInput, require
-from internalize.kinds.selfplay.evaluations import Evaluations
 from internalize.kinds.selfplay.openspiel_search import openspiel_search
-from internalize.kinds.selfplay.positions import Positions
-from internalize.kinds.selfplay.search import Rule, search
-from internalize.kinds.selfplay.starts import draw_starts
+from internalize.kinds.selfplay.positions import Positions, draw_starts
+from internalize.kinds.selfplay.search import Evaluations, Rule, search
 from internalize.models.policy_value import PolicyValue
 from internalize.runs.provenance import provenance
 from internalize.runtime.execution import threads

@@ -39,26 +39,38 @@ def _written_fields(config: Any) -> Iterator[tuple[str, Any]]:
 
 def from_json(cls: type[Config], data: Any, path: str = "") -> Config:
     """Build the dataclass from JSON. Missing keys take the field's default."""
+    values = convert_fields(cls, data, path)
+    for field in dataclasses.fields(cls):  # type: ignore[arg-type]
+        missing = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+        if missing and field.name not in values:
+            raise BadInput(_within(path, field.name), "is missing")
+    return cls(**values)
+
+
+def convert_fields(cls: type[Any], data: Any, path: str = "") -> dict[str, Any]:
+    """The entries of the data, each of the type that the dataclass has for its field; it is not built."""
     if not isinstance(data, dict):
         raise BadInput(path or cls.__name__, f"must be an object of fields, got {data!r}")
-    hints = get_type_hints(cls)
-    known = {field.name: field for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
+    hints, known = type_hints(cls), [field.name for field in dataclasses.fields(cls)]
     for key in data:
         if key not in known:
-            where = f"{path}.{key}" if path else key
-            raise BadInput(where, f"unknown field{closest(str(key), list(known))}; known: {', '.join(known)}")
-    values = {
-        name: _convert(hints[name], data[name], f"{path}.{name}" if path else name)
-        for name in known
-        if name in data
-    }
-    for name, field in known.items():
-        has_default = (
-            field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
-        )
-        if name not in values and not has_default:
-            raise BadInput(f"{path}.{name}" if path else name, "is missing")
-    return cls(**values)
+            said = f"unknown field{closest(str(key), known)}; known: {', '.join(known)}"
+            raise BadInput(_within(path, key), said)
+    return {name: _convert(hints[name], data[name], _within(path, name)) for name in known if name in data}
+
+
+_HINTS: dict[type[Any], dict[str, Any]] = {}
+
+
+def type_hints(cls: type[Any]) -> dict[str, Any]:
+    """The types of a dataclass's fields; looked up once, which is slow."""
+    if cls not in _HINTS:
+        _HINTS[cls] = get_type_hints(cls)
+    return _HINTS[cls]
+
+
+def _within(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
 
 
 def changed_fields(old: Any, new: Any, path: str = "") -> list[str]:

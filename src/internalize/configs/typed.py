@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import fields, is_dataclass, make_dataclass
-from typing import Any, TypeVar, get_type_hints
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
+from typing import Any, TypeVar
 
-from internalize.configs.codec import from_json, to_json
+from internalize.configs.codec import convert_fields, type_hints
 from internalize.errors import BadInput, require
 
 Config = TypeVar("Config")
@@ -23,7 +23,7 @@ def typed(path: str = "") -> Callable[[type[Config]], type[Config]]:
         check = getattr(cls, "__post_init__", None)
 
         def __post_init__(self: Config) -> None:  # noqa: N807
-            for name, value in _converted(type(self), _values(self), path).items():
+            for name, value in _converted(self, path).items():
                 object.__setattr__(self, name, value)
             if check is not None:
                 check(self)
@@ -38,34 +38,16 @@ def checked(config: Config) -> Config:
     """The same config as its JSON would give it back: 4.0 is 4, a dict becomes its dataclass."""
     made = is_dataclass(config) and not isinstance(config, type)
     require(made, "config", "must be the config of an experiment, for example ChainConfig(task='C2')")
-    cls = type(config)
-    parts = {field.name for field in fields(_without_checks(cls)) if is_dataclass(field.type)}
-    values = {name: to_json(value) if name in parts else value for name, value in _values(config).items()}
-    return cls(**_converted(cls, values, ""))
+    return type(config)(**_converted(config, ""))
 
 
-def _values(config: Any) -> dict[str, Any]:
-    return {field.name: getattr(config, field.name) for field in fields(config)}
-
-
-def _converted(cls: type[Any], values: Mapping[str, Any], path: str) -> dict[str, Any]:
-    """The values, each of its field's type; a wrong one is refused by the field's name."""
-    plain = _without_checks(cls)
-    for field in fields(plain):
-        if field.type in (str, str | None):
-            _refuse_objects(f"{path}.{field.name}" if path else field.name, values[field.name])
-    return _values(from_json(plain, dict(values), path))
-
-
-_PLAIN: dict[type[Any], type[Any]] = {}
-
-
-def _without_checks(cls: type[Any]) -> type[Any]:
-    """A dataclass of the same fields that takes whatever it is given. Made once: names of types are slow."""
-    if cls not in _PLAIN:
-        hints = get_type_hints(cls)
-        _PLAIN[cls] = make_dataclass(cls.__name__, [(field.name, hints[field.name]) for field in fields(cls)])
-    return _PLAIN[cls]
+def _converted(config: Any, path: str) -> dict[str, Any]:
+    """The config's values, each of its field's type; a wrong one is refused by the field's name."""
+    values = {field.name: getattr(config, field.name) for field in fields(config)}
+    for name, hint in type_hints(type(config)).items():
+        if hint in (str, str | None) and name in values:
+            _refuse_objects(f"{path}.{name}" if path else name, values[name])
+    return convert_fields(type(config), values, path)
 
 
 def _refuse_objects(field: str, value: Any) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 
+from internalize.contract import RunState
 from internalize.figures.figure import Figure
 from internalize.figures.grids import Tier, shapes_of
 from internalize.kinds import kind_of, prepare
@@ -52,4 +53,4 @@ def _seconds_taken(config: ExperimentConfig, out: Path, there: set[str]) -> floa
     if kind_of(config).results.label(config) not in there:
         return None
     found = Run(prepare(config).folder(out)).status()
-    return float(found.get("seconds", 0.0)) if found["state"] == "done" else None
+    return float(found.get("seconds", 0.0)) if found["state"] == RunState.DONE else None

@@ -10,12 +10,18 @@ import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from internalize.constructions import memory
+from internalize.errors import require
 from internalize.runs.checkpoint import KEPT
 from internalize.runtime.execution import KeepStages, keeps_stage
 
+if TYPE_CHECKING:
+    import torch
+
+NO_MACHINE = 10**16
+"""Bytes that no machine has."""
 OPERATIONS_A_SECOND = 5e10
 """Of one core, in training steps of the paper's shapes (`internalize bench`: 40 to 90 thousand millions)."""
 SECONDS_A_STEP = 1e-3
@@ -54,7 +60,7 @@ class Forecast:
     steps: int = 0
     """At the most."""
     least: tuple[Need, ...] = ()
-    """Lower bounds of this machine's memory: what they refuse cannot be done here, the rest may still fail."""
+    """Lower bounds of its memory: what they refuse cannot be done; the rest may still be too much."""
     on_processor: bool = False
     """Whether it computes on the processor whatever the device: its matrices are small."""
     precision: Literal["fp32", "bf16"] = "fp32"
@@ -71,10 +77,19 @@ class Forecast:
         """A rule of thumb for one core, where timing would take too long."""
         return self.flops / OPERATIONS_A_SECOND + self.steps * SECONDS_A_STEP
 
-    def require_memory(self) -> None:
-        """Refuse what this machine cannot hold, by the field that is too large."""
+    def require_memory(self, device: torch.device) -> None:
+        """Refuse what this machine cannot hold, by the field that is too large. A GPU's memory is not asked."""
+        if device.type != "cpu" and not self.on_processor:
+            self.require_sense()
+            return
         for need in self.least:
             memory.require_memory(need.bytes, need.field, need.what)
+
+    def require_sense(self) -> None:
+        """Refuse what no machine can hold."""
+        for need in self.least:
+            said = f"{need.what} needs about {need.bytes / 1e9:.3g} GB of memory, more than any machine has"
+            require(need.bytes < NO_MACHINE, need.field, said)
 
 
 def measurements(begun: int, ended: int, every: int) -> int:

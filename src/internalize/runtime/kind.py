@@ -122,6 +122,12 @@ class Prepared:
     builder: Callable[[torch.device], Experiment[Any]]
     _built: dict[torch.device, Experiment[Any]] = field(default_factory=dict)
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Prepared) and self.identity == other.identity
+
+    def __hash__(self) -> int:
+        return hash(self.identity.digest())
+
     def folder(self, out: Path) -> Path:
         """Where the run is or will be below `out`."""
         return out / self.identity.folder_name(self.label)

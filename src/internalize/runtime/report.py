@@ -20,7 +20,7 @@ def announce(prepared: Prepared, execution: Execution) -> None:
     if prepared.folder(execution.out).exists() and not execution.fresh:
         return
     device = resolve_device(execution.device)
-    prepared.kind.forecast(prepared, device).require_memory()
+    prepared.kind.forecast(prepared, device).require_memory(device)
     with threads(execution.threads):
         guess = prepared.kind.forecast(prepared, device, timed=True)
     errors_console().print(

@@ -28,7 +28,7 @@ def train_prepared(prepared: Prepared, execution: Execution, observers: Sequence
     observers = [*observers, *find_trackers(execution.tracker)]
     device = resolve_device(execution.device)
     if not prepared.folder(execution.out).exists():  # refuse before a folder is made
-        prepared.kind.forecast(prepared, device).require_memory()
+        prepared.kind.forecast(prepared, device).require_memory(device)
     run = Run.create(execution.out, prepared.label, prepared.identity)
     with told_plainly(run.path), own(run.path):
         if execution.fresh:

@@ -51,7 +51,7 @@ class SweepArguments:
 
     file: SweepName
     """The sweep: a YAML or JSON file with kind, base, grid, zip, cases and seeds; or one made by sweep_of in
-    Python, file.py:NAME or module:NAME."""
+    Python, file.py:NAME or module:NAME; or the runs of a figure, file.py:FIGURE@TIER."""
     execution: Annotated[Execution, tyro.conf.arg(name="")] = field(default_factory=Execution)
     dry_run: bool = False
     """Check everything, say what is to be done and how long it takes, and do nothing."""
@@ -131,7 +131,10 @@ def _announce(sweep: Sweep, now: Standing, seconds: list[float] | None, argument
     if execution.quiet and not (dry and execution.json):
         return
     costs = Costs(execution)
-    disk = sum(costs(sweep.cases[index].prepared).disk_bytes for index in now.todo)
+    found = [costs(sweep.cases[index].prepared) for index in now.todo]
+    for cost in found if arguments.backend == "local" else ():
+        cost.require_memory(costs.device)
+    disk = sum(cost.disk_bytes for cost in found)
     if not execution.quiet:
         workers = local_pool(execution, arguments.workers, len(now.todo)).size
         said = announcement(sweep, now, seconds, workers, disk)

@@ -21,14 +21,14 @@ class Costs:
     """The forecasts of many runs; what seeds have in common is counted once."""
 
     def __init__(self, execution: Execution) -> None:
-        self._device = resolve_device(execution.device)
+        self.device = resolve_device(execution.device)
         self._keep_stages = execution.keep_stages
         self._known: dict[str, Forecast] = {}
 
     def __call__(self, prepared: Prepared) -> Forecast:
         key = json.dumps([prepared.identity.kind, {**prepared.identity.config, "seed": 0}], sort_keys=True)
         if key not in self._known:
-            self._known[key] = prepared.kind.forecast(prepared, self._device, self._keep_stages)
+            self._known[key] = prepared.kind.forecast(prepared, self.device, self._keep_stages)
             prepared.release()
         return self._known[key]
 
@@ -45,7 +45,7 @@ def expected_seconds(
     """
     costs = Costs(execution)
     for run in runs:
-        costs(run).require_memory()
+        costs(run).require_memory(costs.device)
     tried = {run.pace: run for run in reversed(runs)}
     measured: dict[str, float] = {}
     for pace, run in tried.items():
@@ -157,6 +157,8 @@ def plan(
     require(good, "gpus", f"must be one or more numbers from 1 up, got {tuple(counts)}")
     costs = Costs(execution or Execution())
     found = [costs(case.prepared) for case in sweep.cases]
+    for cost in found:
+        cost.require_sense()
     hours = [cost.flops / (1e12 * utilisation * _peak(gpu, cost)) / 3600 for cost in found]
     total, longest = sum(hours), max(hours, default=0.0)
     largest = max((cost.memory_bytes for cost in found if not cost.on_processor), default=0.0)

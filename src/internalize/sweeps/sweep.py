@@ -98,8 +98,11 @@ def sweep_of(
 
 
 def find_sweep(name: Path | str) -> Sweep:
-    """The sweep of a file, or one made in Python: `file.py:NAME` or `module:NAME`."""
-    text = str(name)
+    """The sweep of a file, or one made in Python: `file.py:NAME` or `module:NAME`.
+
+    Of a figure, or of whatever else has a method `sweep`, the runs of one tier: `file.py:FIGURE@TIER`.
+    """
+    text, tier = _with_tier(str(name))
     bare = text.endswith(".py")
     require(not bare, "sweep", f"{text} is Python: name the sweep in it, as {text}:NAME (made by sweep_of)")
     if not is_object_name(text):
@@ -111,10 +114,19 @@ def find_sweep(name: Path | str) -> Sweep:
             raise problem.__cause__ from None
         raise
     kind = type(made).__name__
+    if tier is not None:
+        require(hasattr(made, "sweep"), "sweep", f"{text} has no tiers: it is a {kind}, no figure")
+        made = made.sweep(tier)
     require(isinstance(made, Sweep), "sweep", f"{text} is no sweep, made by sweep_of, but a {kind}")
     found: Sweep = made
     found.require_runs()
     return found
+
+
+def _with_tier(text: str) -> tuple[str, str | None]:
+    """`file.py:FIGURE@paper` as its two parts; a file's name may have an @ in it, too."""
+    name, at, tier = text.rpartition("@")
+    return (name, tier) if at and is_object_name(name) else (text, None)
 
 
 def read_sweep(path: Path | str) -> Sweep:

@@ -15,15 +15,12 @@ from torch import Tensor
 
 pytest.importorskip("pyspiel", reason='needs OpenSpiel: pip install "internalize[selfplay]"')
 
-from internalize.kinds.selfplay import SelfPlayConfig, learning, schedule
-from internalize.kinds.selfplay.evaluations import Evaluations
+from internalize.kinds.selfplay import SelfPlayConfig, rounds
 from internalize.kinds.selfplay.experiment import SelfPlayExperiment
-from internalize.kinds.selfplay.learning import examples_of
 from internalize.kinds.selfplay.players import Player
 from internalize.kinds.selfplay.positions import Positions
-from internalize.kinds.selfplay.program import Played, self_play
-from internalize.kinds.selfplay.schedule import learning_rate
-from internalize.kinds.selfplay.search import Noise, Rule, Searched, _noisy
+from internalize.kinds.selfplay.rounds import Played, examples_of, learning_rate, self_play
+from internalize.kinds.selfplay.search import Evaluations, Noise, Rule, Searched, _noisy
 from internalize.kinds.selfplay.state import SelfPlayState
 from internalize.models.adamw import AdamW
 from internalize.models.policy_value import PolicyValue
@@ -37,9 +34,8 @@ TINY = SelfPlayConfig(
 @pytest.fixture
 def in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """A round of `TINY` in two parts of self-play (2 and 1 games) and three of training (2, 2, 1 updates)."""
-    for module in (schedule, learning):
-        monkeypatch.setattr(module, "GAMES_AT_ONCE", 2)
-        monkeypatch.setattr(module, "UPDATES_AT_ONCE", 2)
+    monkeypatch.setattr(rounds, "GAMES_AT_ONCE", 2)
+    monkeypatch.setattr(rounds, "UPDATES_AT_ONCE", 2)
 
 
 def start(config: SelfPlayConfig) -> tuple[SelfPlayExperiment, SelfPlayState, Streams]:
@@ -117,7 +113,7 @@ def test_self_play_goes_by_the_config(monkeypatch: pytest.MonkeyPatch) -> None:
         answered.append(self_play(said, *arguments))
         return answered[0]
 
-    monkeypatch.setattr(learning, "self_play", watched)
+    monkeypatch.setattr(rounds, "self_play", watched)
     experiment, state, streams = start(config)
     experiment.advance(state, streams)
     ((starts, rule, rng, temperature, noise),) = asked

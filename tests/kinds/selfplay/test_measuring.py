@@ -10,8 +10,7 @@ import pytest
 
 pytest.importorskip("pyspiel", reason='needs OpenSpiel: pip install "internalize[selfplay]"')
 
-from internalize.kinds.selfplay.evaluations import Evaluations
-from internalize.kinds.selfplay.measuring import (
+from internalize.kinds.selfplay.evaluation import (
     Yardstick,
     internalization,
     lost_lines,
@@ -21,7 +20,7 @@ from internalize.kinds.selfplay.measuring import (
 )
 from internalize.kinds.selfplay.players import Player
 from internalize.kinds.selfplay.positions import Positions
-from internalize.kinds.selfplay.search import Rule
+from internalize.kinds.selfplay.search import Evaluations, Rule
 from internalize.kinds.selfplay.solver import Searcher, solve_all
 from tests.kinds.selfplay.reference import minimax, random_network
 
@@ -144,8 +143,8 @@ state = experiment.init(Streams(0))
 while not experiment.done(state):
     state, _ = experiment.advance(state, Streams(0))
 loaded = [name for name in sys.modules if name.startswith("internalize.kinds.selfplay.")]
-assert "internalize.kinds.selfplay.learning" in loaded
-print(*(name for name in loaded if name.endswith((".solver", ".measuring"))))
+assert "internalize.kinds.selfplay.rounds" in loaded
+print(*(name for name in loaded if name.endswith((".solver", ".evaluation"))))
 """
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert answer.stdout.split() == []

@@ -16,7 +16,7 @@ from internalize.errors import BadInput
 from internalize.kinds.entrance import train
 from internalize.kinds.selfplay import SelfPlayConfig, positions
 from internalize.kinds.selfplay import experiment as selfplay_experiment
-from internalize.kinds.selfplay.learning import play_part
+from internalize.kinds.selfplay.rounds import play_part
 from internalize.runtime.execution import Execution
 from internalize.runtime.streams import Streams
 

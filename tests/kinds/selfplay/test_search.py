@@ -12,13 +12,10 @@ import pytest
 pytest.importorskip("pyspiel", reason='needs OpenSpiel: pip install "internalize[selfplay]"')
 
 from internalize.errors import BadInput
-from internalize.kinds.selfplay.evaluations import Evaluations
-from internalize.kinds.selfplay.games import load_game
 from internalize.kinds.selfplay.openspiel_search import openspiel_search
-from internalize.kinds.selfplay.positions import Positions
-from internalize.kinds.selfplay.program import self_play
-from internalize.kinds.selfplay.search import Noise, Rule, search
-from internalize.kinds.selfplay.starts import draw_starts
+from internalize.kinds.selfplay.positions import Positions, draw_starts, load_game
+from internalize.kinds.selfplay.rounds import self_play
+from internalize.kinds.selfplay.search import Evaluations, Noise, Rule, search
 from internalize.models.policy_value import PolicyValue
 from tests.kinds.selfplay.reference import naive_evaluation, naive_search, random_network
 

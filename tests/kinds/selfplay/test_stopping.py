@@ -13,7 +13,7 @@ pytest.importorskip("pyspiel", reason='needs OpenSpiel: pip install "internalize
 
 from internalize.cli import main
 from internalize.kinds.entrance import train
-from internalize.kinds.selfplay import SelfPlayConfig, learning, program
+from internalize.kinds.selfplay import SelfPlayConfig, rounds
 from internalize.runs.checkpoint import checkpoints
 from internalize.runtime.execution import Execution
 from internalize.runtime.stop import Interrupted
@@ -43,11 +43,11 @@ def test_a_part_that_is_cut_is_begun_anew(tmp_path: Path, monkeypatch: pytest.Mo
     train(BRIEF, Execution(out=tmp_path / "calm"))
     out = tmp_path / "disturbed"
     for module, name, call, reached in (
-        (program, "search", 2, 0),  # the second move of the first part of all
-        (program, "search", 12, 1),  # the second part: the state before it was measured already
-        (learning, "masked_loss", 3, 2),  # the third update of the first part of training
-        (learning, "masked_loss", 260, 3),  # its second part, after one of 250 updates
-        (program, "search", 3, 4),  # the next round, whose beginning forgets what the last one counted
+        (rounds, "search", 2, 0),  # the second move of the first part of all
+        (rounds, "search", 12, 1),  # the second part: the state before it was measured already
+        (rounds, "masked_loss", 3, 2),  # the third update of the first part of training
+        (rounds, "masked_loss", 260, 3),  # its second part, after one of 250 updates
+        (rounds, "search", 3, 4),  # the next round, whose beginning forgets what the last one counted
     ):
         with monkeypatch.context() as patch:
             interrupter = Interrupter(patch, module, name, call)
@@ -66,6 +66,6 @@ def test_the_wish_is_answered_once_where_somebody_watches(
     brief = ["--rounds", "1", "--games", "8", "--simulations", "2", "--updates", "1", "--out", str(tmp_path)]
     for more, said in (([], 1), (["--quiet"], 0)):
         with monkeypatch.context() as patch:
-            Interrupter(patch, program, "search", 1)
+            Interrupter(patch, rounds, "search", 1)
             assert main(["selfplay", *brief, *more]) == 143
         assert capsys.readouterr().err.count("internalize: stopping, writing a checkpoint…\n") == said

@@ -52,7 +52,7 @@ CLAIMS = [
 def draw(material: Material) -> Drawing:
     """Accuracy without hints over training samples: a line the mean over seeds, a band from least to most."""
     from internalize.display.learning_curves import draw_hint_accuracy
-    from internalize.kinds.hints.comparing import curve_rows, curves, in_order
+    from internalize.kinds.hints.comparison import curve_rows, curves, in_order
 
     first = material.rows[0]
     runs = in_order([material.run(row) for row in material.rows])

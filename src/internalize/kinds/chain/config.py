@@ -13,7 +13,7 @@ from internalize.configs.codec import LEFT_OUT_UNLESS_SET
 from internalize.configs.named import Copies, Source
 from internalize.configs.typed import typed
 from internalize.curricula import ScheduleConfig, find_curriculum
-from internalize.errors import require
+from internalize.errors import require, require_seed
 from internalize.kinds.chain.starting_weights import find_weights, read_starting_weights
 from internalize.models.gpt2 import ModelConfig
 from internalize.models.own_network import OwnNetwork, find_network
@@ -125,7 +125,7 @@ class ChainConfig:
         require(self.log_every >= 1, "log-every", f"must be at least 1, got {self.log_every}")
         shares = self.held_out is None or 0 < self.held_out < 1
         require(shares, "held-out", f"must lie between 0 and 1, got {self.held_out}")
-        require(0 <= self.seed < 2**63, "seed", f"must lie in 0 … 2^63-1, got {self.seed}")
+        require_seed(self.seed)
 
     def check(self, copies: Copies) -> list[Source]:
         """Find every name in the config; refuse what does not fit together. Returns the user's files."""

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-import torch
-
 from internalize.curricula import Progress, Shown
 from internalize.curricula.schedule import EqualShares
 from internalize.kinds.chain.data import BULK, TrainingData
@@ -31,9 +29,7 @@ LARGE_STEP = 2e10
 """Operations above which a step is timed on a part of its batch, so that the forecast stays quick."""
 
 
-def foretell(
-    experiment: ChainExperiment, device: torch.device, keep_stages: KeepStages, timed: bool
-) -> Forecast:
+def foretell(experiment: ChainExperiment, keep_stages: KeepStages, timed: bool) -> Forecast:
     """Adaptive schedules are taken as if they used all their iterations, in equal shares."""
     config, curriculum, costs = experiment.config, experiment.curriculum, experiment.costs
     prompt, parameters = experiment.renderer.prompt_length, costs.parameters()
@@ -56,7 +52,7 @@ def foretell(
         float(COPIES * weights + costs.kept_bytes(config.batch, longest)),
         parameters,
         config.iterations,
-        least_memory(experiment) if device.type == "cpu" else (),
+        least_memory(experiment),
         precision=config.precision,
         seconds=seconds_of_run(experiment) if timed else None,
     )

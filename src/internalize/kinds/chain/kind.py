@@ -51,7 +51,7 @@ class ChainKind:
 
         experiment = prepared.build(device)
         assert isinstance(experiment, ChainExperiment)
-        return foretell(experiment, device, keep_stages, timed)
+        return foretell(experiment, keep_stages, timed)
 
 
 KIND = ChainKind()

@@ -16,7 +16,7 @@ from internalize.display.learning_curves import draw_hint_accuracy
 from internalize.display.plots import save
 from internalize.display.terminal import duration, percent, results_table
 from internalize.kinds import prepare
-from internalize.kinds.hints.comparing import METHODS, curve_rows, curves, end_rows, in_order, method_rows
+from internalize.kinds.hints.comparison import METHODS, curve_rows, curves, end_rows, in_order, method_rows
 from internalize.kinds.hints.config import HintsConfig
 from internalize.runs.folder import Run
 from internalize.runs.provenance import provenance

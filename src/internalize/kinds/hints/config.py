@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from internalize.configs.named import Copies, Source
-from internalize.configs.seeds import require_seed
 from internalize.configs.typed import typed
-from internalize.errors import require
+from internalize.errors import require, require_seed
 from internalize.models.step import Precision
 from internalize.tasks.circuit_names import find_circuit
 from internalize.tasks.circuits import Circuit, parity_circuit

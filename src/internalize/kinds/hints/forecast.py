@@ -38,7 +38,7 @@ def foretell(
         float(_memory(config, shape)),
         shape.parameters,
         config.all_steps,
-        least_memory(config) if device.type == "cpu" else (),
+        least_memory(config),
         precision=config.precision,
         seconds=seconds_of_run(experiment, device, measuring) if timed else None,
     )

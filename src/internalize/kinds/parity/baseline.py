@@ -8,11 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from internalize.kinds.parity.batch import PhaseBatch, row_d_batch
 from internalize.kinds.parity.config import ParityConfig
+from internalize.kinds.parity.data import PhaseBatch, row_d_batch
 from internalize.kinds.parity.descent import descend
-from internalize.kinds.parity.predictor import LayerPredictor
-from internalize.kinds.parity.verdict import direct_by_weights
+from internalize.kinds.parity.evaluation import LayerPredictor, direct_by_weights
 from internalize.models.linear_attention import initial_weights
 from internalize.runtime.streams import Streams
 from internalize.tasks.parity import HiddenParity, uniform_inputs

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from internalize.configs.named import Copies, Source
-from internalize.configs.seeds import require_seed
 from internalize.configs.typed import typed
-from internalize.errors import require
+from internalize.errors import require, require_seed
 from internalize.tasks.parity import HiddenParity
 
 if TYPE_CHECKING:

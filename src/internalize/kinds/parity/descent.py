@@ -25,7 +25,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from internalize.kinds.parity.batch import PhaseBatch
+from internalize.kinds.parity.data import PhaseBatch
 
 BLOCK = 512
 """Examples placed at once: their s stay in the fastest cache."""

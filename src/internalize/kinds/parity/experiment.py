@@ -11,12 +11,11 @@ from torch import Tensor
 
 from internalize.contract import Row, Stage
 from internalize.kinds.parity.baseline import train_directly, worth_contrasting
-from internalize.kinds.parity.batch import PhaseBatch, phase_batch
 from internalize.kinds.parity.config import ParityConfig
+from internalize.kinds.parity.data import PhaseBatch, phase_batch
 from internalize.kinds.parity.descent import Descent, descend
-from internalize.kinds.parity.predictor import LayerPredictor
+from internalize.kinds.parity.evaluation import LayerPredictor, judge
 from internalize.kinds.parity.state import ParityState, new_state, restored_state
-from internalize.kinds.parity.verdict import judge
 from internalize.kinds.parity.watch import as_json, phase_report, update_extremes
 from internalize.models.linear_attention import initial_weights
 from internalize.runtime.experiment import Finish

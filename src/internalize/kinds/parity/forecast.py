@@ -14,13 +14,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from internalize.kinds.parity.baseline import STEP_SIZES, TEST_INPUTS, worth_contrasting
-from internalize.kinds.parity.batch import row_d_batch
 from internalize.kinds.parity.config import ParityConfig
+from internalize.kinds.parity.data import row_d_batch
 from internalize.kinds.parity.descent import descend
+from internalize.kinds.parity.evaluation import SAMPLE, LayerPredictor
 from internalize.kinds.parity.experiment import UNWATCHED_STEPS, WATCHED_STEPS, ParityExperiment
-from internalize.kinds.parity.predictor import LayerPredictor
 from internalize.kinds.parity.state import ParityState
-from internalize.kinds.parity.verdict import SAMPLE
 from internalize.kinds.parity.watch import WORK
 from internalize.measure.internalization import check_internalization
 from internalize.runtime.execution import KeepStages
@@ -58,8 +57,8 @@ def least_memory(config: ParityConfig) -> tuple[Need, ...]:
     bits = config.examples * (2 * config.d + config.k)
     field = "batch" if config.batch is not None or config.d < 1_000 else "d"
     return (
-        Need(3 * BYTES * (config.d + config.k) ** 2, "d", f"attention over {config.d:,} coordinates"),
         Need(bits, field, f"a batch of {config.examples:,} examples"),
+        Need(3 * BYTES * (config.d + config.k) ** 2, "d", f"attention over {config.d:,} coordinates"),
     )
 
 

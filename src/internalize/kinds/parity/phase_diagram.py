@@ -14,8 +14,8 @@ import torch
 
 from internalize.kinds.parity.baseline import WANDERING, train_directly
 from internalize.kinds.parity.config import ParityConfig
+from internalize.kinds.parity.evaluation import chain_by_weights, direct_by_weights
 from internalize.kinds.parity.state import ParityState
-from internalize.kinds.parity.verdict import chain_by_weights, direct_by_weights
 from internalize.runs.table import Table
 from internalize.runtime.streams import Streams
 from internalize.statistics import wilson

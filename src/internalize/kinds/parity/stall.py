@@ -20,8 +20,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from internalize.kinds.parity.batch import row_d_batch
 from internalize.kinds.parity.config import PAPER_BATCH, PAPER_STEP_SIZE, PATIENCE
+from internalize.kinds.parity.data import row_d_batch
 from internalize.kinds.parity.descent import descend
 from internalize.runs.table import Table
 from internalize.runtime.streams import Streams

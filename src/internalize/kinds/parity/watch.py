@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 
 from internalize.contract import Json
-from internalize.kinds.parity.batch import PhaseBatch
 from internalize.kinds.parity.config import STEPS_PER_D, ParityConfig
+from internalize.kinds.parity.data import PhaseBatch
 from internalize.kinds.parity.descent import Descent
 from internalize.tasks.parity import HiddenParity
 

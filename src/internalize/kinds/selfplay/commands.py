@@ -1,10 +1,11 @@
-"""`internalize selfplay`: search folded into a policy, in a table or as JSON."""
+"""`internalize selfplay` and `internalize selfplay draw`: search folded into a policy, told and drawn."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
@@ -12,10 +13,14 @@ from rich.console import Console
 
 from internalize.configs.folders import require_writable
 from internalize.display.curves import text_plot
-from internalize.display.terminal import duration, percent, results_table
+from internalize.display.plots import save
+from internalize.display.terminal import duration, errors_console, percent, results_table
+from internalize.errors import BadInput, require
 from internalize.kinds import prepare
 from internalize.kinds.selfplay.config import SelfPlayConfig
+from internalize.kinds.selfplay.drawing import draw_gap
 from internalize.runs.folder import Run
+from internalize.runs.table import Table
 from internalize.runtime.execution import Execution, threads
 from internalize.runtime.fleet.seeds import SideBySide, report_side_by_side
 from internalize.runtime.report import observers_for, result_of
@@ -49,7 +54,7 @@ def selfplay_command(arguments: SelfPlayArguments) -> int | None:
 
 def _result(run: Run) -> dict[str, Any]:
     """The run's results, and what a move takes on this machine now."""
-    from internalize.kinds.selfplay.speed import seconds_per_move
+    from internalize.kinds.selfplay.players import seconds_per_move
 
     with threads(1):
         taken = seconds_per_move(run)
@@ -104,3 +109,63 @@ def _remarks(result: Mapping[str, Any]) -> list[str]:
         epsilon = verdict["epsilon"]
         lines.append(f"distributionally internalized (ε = {epsilon:g}): {holds}; gap of the risks {risk:+.4f}")
     return lines
+
+
+@dataclass(frozen=True)
+class SelfPlayDrawArguments:
+    """Draw the gap between raw and searched play over the rounds, from finished runs of any games and seeds."""
+
+    runs: Annotated[tuple[Path, ...], tyro.conf.Positional]
+    """Run folders, or the beginnings of their hashes; runs of one game are drawn together."""
+    out: Path = Path("drawings")
+    """Folder for gap.png, gap.svg, rounds.csv and selfplay.json: settings, results and where they are from."""
+    quiet: bool = False
+    """Do not say what was written."""
+
+
+def selfplay_draw_command(arguments: SelfPlayDrawArguments) -> None:
+    require(len(arguments.runs) >= 1, "runs", "must name at least one run folder")
+    runs = [Run.open(path, "runs") for path in arguments.runs]
+    for run in runs:
+        require(run.identity().kind == "selfplay", "runs", f"must be runs of selfplay, which {run.path} is not")
+    order = list(dict.fromkeys(run.identity().config["game"] for run in runs))
+    runs.sort(key=lambda run: (order.index(run.identity().config["game"]), run.identity().config["seed"]))
+    summaries = [run.summary() for run in runs]
+    games: dict[str, list[list[dict[str, Any]]]] = {}
+    chances: dict[str, float] = {}
+    for run, summary in zip(runs, summaries, strict=True):
+        game = run.identity().config["game"]
+        games.setdefault(game, []).append(list(run.metrics("evaluation")))
+        chances[game] = summary["chance_rate"]
+    try:
+        arguments.out.mkdir(parents=True, exist_ok=True)
+        save(draw_gap(games, chances), arguments.out / "gap")
+        (arguments.out / "rounds.csv").write_text(_table(runs).to_csv(), encoding="utf-8")
+        text = json.dumps([_record(run) for run in runs], indent=1, ensure_ascii=False) + "\n"
+        (arguments.out / "selfplay.json").write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise BadInput("out", f"cannot write to {arguments.out}: {error.strerror}") from None
+    if not arguments.quiet:
+        errors_console().print(
+            f"written to {arguments.out}: gap.png, gap.svg, rounds.csv, selfplay.json", soft_wrap=True
+        )
+
+
+def _table(runs: list[Run]) -> Table:
+    """One row a run and round."""
+    rows = []
+    for run in runs:
+        config = run.identity().config
+        for row in run.metrics("evaluation"):
+            measured = {key: value for key, value in row.items() if key not in ("event", "step")}
+            rows.append({"game": config["game"], "seed": config["seed"], **measured})
+    return Table(rows)
+
+
+def _record(run: Run) -> dict[str, Any]:
+    return {
+        "config": run.identity().config,
+        "summary": run.summary(),
+        "seconds": run.status()["seconds"],
+        "provenance": {k: v for k, v in run.provenance().items() if k != "identity"},
+    }

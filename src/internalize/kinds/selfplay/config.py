@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from internalize.configs.named import Copies, Source
-from internalize.configs.seeds import require_seed
 from internalize.configs.typed import typed
-from internalize.errors import require
+from internalize.errors import require, require_seed
 
 if TYPE_CHECKING:
     import torch
@@ -92,13 +91,13 @@ class SelfPlayConfig:
     @property
     def samples_per_step(self) -> int:
         """A step is a part of a round; its mean number of training examples."""
-        from internalize.kinds.selfplay.schedule import parts_of
+        from internalize.kinds.selfplay.rounds import parts_of
 
         return self.updates * self.batch // sum(parts_of(self))
 
     def check(self, copies: Copies) -> list[Source]:
         """Refuses a game that is none of ours; nothing here names a user's file."""
-        from internalize.kinds.selfplay.games import load_game
+        from internalize.kinds.selfplay.positions import load_game
 
         load_game(self.game)
         return []

@@ -11,13 +11,10 @@ from torch import Tensor
 
 from internalize.contract import Row, Stage
 from internalize.kinds.selfplay.config import SelfPlayConfig
-from internalize.kinds.selfplay.evaluations import Evaluations
-from internalize.kinds.selfplay.learning import play_part, train_part
 from internalize.kinds.selfplay.players import Player
-from internalize.kinds.selfplay.positions import Positions
-from internalize.kinds.selfplay.schedule import parts_of
-from internalize.kinds.selfplay.search import Rule
-from internalize.kinds.selfplay.starts import draw_starts, numpy_generator
+from internalize.kinds.selfplay.positions import Positions, draw_starts, numpy_generator
+from internalize.kinds.selfplay.rounds import parts_of, play_part, train_part
+from internalize.kinds.selfplay.search import Evaluations, Rule
 from internalize.kinds.selfplay.state import SelfPlayState, new_state, restored_state
 from internalize.models.policy_value import PolicyValue
 from internalize.runtime.experiment import Finish
@@ -25,7 +22,7 @@ from internalize.runtime.stop import StopNow, cut_short_if_asked
 from internalize.runtime.streams import Streams
 
 if TYPE_CHECKING:  # the solver stands behind it, and training must not know the solver
-    from internalize.kinds.selfplay.measuring import Yardstick
+    from internalize.kinds.selfplay.evaluation import Yardstick
 
 
 class SelfPlayExperiment:
@@ -136,37 +133,37 @@ class SelfPlayExperiment:
 
     def _measure(self, state: SelfPlayState, streams: Streams, final: bool) -> Row:
         """final: over all positions, where the game can be enumerated."""
-        from internalize.kinds.selfplay import measuring
+        from internalize.kinds.selfplay import evaluation
 
         config, streams, table = self.config, _processor(streams), self.positions
         raw, searching = self.players(state)
         table.clear_if_large()
         everything = self.yardstick(streams).numbered(table)
         on = everything if final else everything.sample(config.measured, numpy_generator(streams("measured")))
-        found = measuring.rates(raw, searching, on)
+        found = evaluation.rates(raw, searching, on)
         starts = draw_starts(table, "auto", config.matches // 2, numpy_generator(streams("matches")))
         row: Row = {
             "raw_accuracy": found.raw,
             "search_accuracy": found.search,
             "agreement": found.agreement,
-            "match_score": measuring.match_score(raw, searching, starts),
+            "match_score": evaluation.match_score(raw, searching, starts),
             "search_passes": found.search_passes,
             "positions": len(on.numbers),
         }
         if table.complete:
-            row["raw_loses"], row["raw_lines"] = measuring.lost_lines(raw)
+            row["raw_loses"], row["raw_lines"] = evaluation.lost_lines(raw)
         if self._round_ended(state) and len(on.numbers):
             before = self._network(state.before)
             slow = Player(Evaluations(table, before), searching.rule)
-            verdict = measuring.internalization(raw, slow, on, config.epsilon)
+            verdict = evaluation.internalization(raw, slow, on, config.epsilon)
             row["gap"], row["internalized"] = verdict.gap, verdict.holds
             if final:
-                row["definition"] = measuring.verdict_row(verdict)
+                row["definition"] = evaluation.verdict_row(verdict)
         return row
 
     def yardstick(self, streams: Streams) -> Yardstick:
         """The positions that are measured; consumes streams("yardstick"). Made once."""
-        from internalize.kinds.selfplay.measuring import yardstick
+        from internalize.kinds.selfplay.evaluation import yardstick
 
         if self._yardstick is None or self._yardstick[0] != streams.seed:
             rng = numpy_generator(_processor(streams)("yardstick"))

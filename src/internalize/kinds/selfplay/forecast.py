@@ -16,10 +16,8 @@ import torch
 
 from internalize.kinds.selfplay.config import SelfPlayConfig, Starts
 from internalize.kinds.selfplay.experiment import SelfPlayExperiment
-from internalize.kinds.selfplay.learning import play_part, train_part
-from internalize.kinds.selfplay.positions import ENUMERABLE, Positions
-from internalize.kinds.selfplay.schedule import GAMES_AT_ONCE, parts_of, share_of
-from internalize.kinds.selfplay.starts import all_going, draw_starts
+from internalize.kinds.selfplay.positions import ENUMERABLE, Positions, all_going, draw_starts
+from internalize.kinds.selfplay.rounds import GAMES_AT_ONCE, parts_of, play_part, share_of, train_part
 from internalize.models.policy_value import PolicyValue
 from internalize.runtime.execution import KeepStages
 from internalize.runtime.forecast import Forecast, Need, disk_bytes, seconds_of

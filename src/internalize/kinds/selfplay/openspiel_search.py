@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from internalize.kinds.selfplay.games import load_game, spiel
+from internalize.kinds.selfplay.positions import load_game, spiel
 from internalize.kinds.selfplay.search import Rule
 from internalize.models.policy_value import PolicyValue
 

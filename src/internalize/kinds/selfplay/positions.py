@@ -1,14 +1,83 @@
-"""Positions as numbers: every position met is given one, and its facts become arrays that kernels can read."""
+"""Positions as numbers: every position met is given one, and its facts become arrays that kernels can read.
+
+Games go by their OpenSpiel name; what is no two-player game of skill alone is refused. The definition speaks of
+every x, not of the empty board alone: games begin at any of these positions.
+"""
 
 from __future__ import annotations
 
 from collections import deque
+from functools import cache
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
-from internalize.kinds.selfplay.games import load_game, position_key
+from internalize.errors import BadInput, closest, require
+from internalize.kinds.selfplay.config import Starts
+
+BOARD_TELLS_ALL = {
+    "breakthrough",
+    "clobber",
+    "connect_four",
+    "hex",
+    "mnk",
+    "nim",
+    "pentago",
+    "tic_tac_toe",
+    "y",
+}
+"""Games in which the printed board and the player to move decide all that can follow. Positions of these that
+are reached in several ways are one position; of every other game (repetitions, castling) the history is."""
+
+
+def spiel() -> Any:
+    """OpenSpiel, or a line that says how to get it."""
+    try:
+        import pyspiel
+    except ImportError:
+        raise BadInput("game", 'OpenSpiel is missing: pip install "internalize[selfplay]"') from None
+    return pyspiel
+
+
+@cache
+def load_game(name: str) -> Any:
+    """The game with this OpenSpiel name, for example `tic_tac_toe` or `connect_four(rows=4,columns=4)`."""
+    pyspiel = spiel()
+    short = name.partition("(")[0].strip()
+    known = [game.short_name for game in pyspiel.registered_games()]
+    hint = closest(short, known)
+    require(short in known, "game", f"OpenSpiel has no game {short!r}{hint}")
+    try:
+        game = pyspiel.load_game(name)
+    except (pyspiel.SpielError, RuntimeError) as error:
+        raise BadInput("game", f"OpenSpiel refuses {name!r}: {error}") from None
+    _refuse_others(name, game, pyspiel.GameType)
+    return game
+
+
+def _refuse_others(name: str, game: Any, kinds: Any) -> None:
+    kind = game.get_type()
+    for good, wanted in (
+        (game.num_players() == 2, "for two players"),
+        (kind.dynamics == kinds.Dynamics.SEQUENTIAL, "played in turns"),
+        (kind.chance_mode == kinds.ChanceMode.DETERMINISTIC, "without chance"),
+        (kind.information == kinds.Information.PERFECT_INFORMATION, "of perfect information"),
+        (kind.utility == kinds.Utility.ZERO_SUM, "zero-sum"),
+        (kind.reward_model == kinds.RewardModel.TERMINAL, "decided at its end"),
+    ):
+        require(good, "game", f"must be {wanted}, which {name} is not")
+    good = kind.provides_observation_tensor
+    require(good, "game", f"must show its positions as numbers (an observation tensor), which {name} does not")
+
+
+def position_key(name: str, state: Any) -> Any:
+    """What tells two positions of the game apart."""
+    if name.partition("(")[0].strip() in BOARD_TELLS_ALL:
+        return state.current_player(), str(state)
+    return tuple(state.history())
+
 
 ENUMERABLE = 250_000
 """Games with at most so many reachable positions are looked at as a whole; others by sampling."""
@@ -164,3 +233,35 @@ def has_more_positions(name: str, at_most: int) -> bool:
                 seen.add(key)
                 frontier.append(child)
     return len(seen) > at_most
+
+
+def numpy_generator(generator: torch.Generator) -> np.random.Generator:
+    """A numpy generator that continues a stream; consumes one number of it."""
+    return np.random.default_rng(int(torch.randint(2**62, (1,), generator=generator)))
+
+
+def draw_starts(positions: Positions, kind: Starts, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """(count,): positions in which the game is not over."""
+    if kind == "auto":
+        kind = "reachable" if positions.complete else "random"
+    if kind == "empty":
+        return np.zeros(count, np.int64)
+    if kind == "reachable":
+        return rng.choice(all_going(positions), count)
+    return np.array([_random_position(positions, rng) for _ in range(count)], np.int64)
+
+
+def all_going(positions: Positions) -> NDArray[np.int64]:
+    """Every position in the table in which the game goes on."""
+    return np.flatnonzero(positions.player[: positions.count] >= 0)
+
+
+def _random_position(positions: Positions, rng: np.random.Generator) -> int:
+    """Play at random to the end, then take one of the positions passed, all alike."""
+    passed = [0]
+    while True:
+        here = passed[-1]
+        following = positions.after(here, int(rng.integers(positions.moves[here])))
+        if positions.player[following] < 0:
+            return passed[int(rng.integers(len(passed)))]
+        passed.append(following)

@@ -13,9 +13,8 @@ from torch import Tensor
 
 from internalize.contract import Json
 from internalize.kinds.selfplay.players import Player
-from internalize.kinds.selfplay.positions import UNKNOWN, Positions
+from internalize.kinds.selfplay.positions import UNKNOWN, Positions, all_going, draw_starts
 from internalize.kinds.selfplay.solver import UNSOLVED, Searcher, solve_all
-from internalize.kinds.selfplay.starts import all_going, draw_starts
 from internalize.measure.distributional import DistributionalInternalization, check_distributional
 from internalize.measure.predictor import Prediction
 
