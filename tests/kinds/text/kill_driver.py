@@ -8,7 +8,7 @@ from internalize.kinds.text import commands  # noqa: F401 - imported before any 
 from internalize.kinds.text.experiment import TextExperiment
 from tests.runtime import fault_driver
 
-fault_driver.ChainExperiment = TextExperiment  # type: ignore[misc, assignment]
+vars(fault_driver)["ChainExperiment"] = TextExperiment
 fault_driver.POINTS |= {
     "next_stage": (TextExperiment, "_enter_next_stage"),
     "evaluate": (TextExperiment, "evaluate"),

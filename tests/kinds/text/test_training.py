@@ -249,3 +249,32 @@ def test_evaluation_settings_measure_the_same_rows_always(tmp_path: Path) -> Non
     rows = run.metrics("evaluation").rows
     assert [row["iteration"] for row in rows] == [2, 4, 8]
     assert all(row["id_accuracy"] * 5 == pytest.approx(round(row["id_accuracy"] * 5)) for row in rows)
+
+
+def test_commands_on_runs_answer_for_text(runs: dict[str, Run], capsys: pytest.CaptureFixture[str]) -> None:
+    from internalize.cli import main
+
+    path = str(runs["gpt2"].path)
+
+    def ask(*words: str) -> Any:
+        assert main([*words, "--json"]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    assert ask("evaluate", path)["accuracy"] == 1.0
+    early = ask("evaluate", path, "--stage", "1", "--samples", "4")
+    assert (early["response_length"], early["samples"]) == (5, 4)
+    shown = ask("show", path, "--examples", "8")
+    assert all(row["right"] and row["chain"] == "" for row in shown)
+    assert {row["true_chain"] for row in shown if row["question"] == "x1 x1 x0"} == {"q1 q0"}
+    cells = {(c["stage"], c["budget"]): c["accuracy"] for c in ask("matrix", path)["cells"]}
+    assert cells[1, 2] == cells[3, 0] == 1.0
+    assert set(cells) == {(stage, budget) for stage in (1, 2, 3) for budget in (0, 1, 2)}
+    found = ask("diagnose", path)
+    assert (found["verdict"], [s["stage"] for s in found["stages"]]) == ("internalized", [1, 2, 3])
+    strict = ask("check", path, "--against", f"{path}@1")
+    assert strict["failed"] == []
+    assert strict["slow_cost"]["forward_passes"] == 5
+    assert main(["check", f"{path}:2", "--against", f"{path}@1", "--json"]) == 1  # no faster when it must write
+    assert json.loads(capsys.readouterr().out)["failed"][-1] == "faster"
+    assert main(["runs", "--out", str(runs["gpt2"].path.parent), "--json"]) == 0
+    assert "parity3.jsonl" in capsys.readouterr().out

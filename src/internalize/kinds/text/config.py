@@ -9,10 +9,9 @@ from typing import Annotated, ClassVar
 
 import tyro
 
-from internalize.configs.seeds import require_seed
 from internalize.configs.typed import typed
 from internalize.curricula import ScheduleConfig
-from internalize.errors import BadInput, require
+from internalize.errors import BadInput, require, require_seed
 from internalize.kinds.text.curriculum import RemovalConfig, Unit
 from internalize.kinds.text.rendering import Boundary
 from internalize.kinds.text.rows import RowsConfig

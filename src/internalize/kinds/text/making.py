@@ -10,8 +10,7 @@ from typing import Annotated
 import tyro
 
 from internalize.configs.folders import make_folder
-from internalize.configs.seeds import require_seed
-from internalize.errors import require
+from internalize.errors import require, require_seed
 from internalize.kinds.text.rows import write_rows
 from internalize.tasks.text import draw_splits, find_problems
 

@@ -65,9 +65,8 @@ def matrix(arguments: Any) -> None:
         values = {(c["stage"], c["budget"]): c["accuracy"] for c in cells if c["inputs"] == file}
         rows = [[str(stage), *(percent(values[stage, budget]) for budget in budgets)] for stage in stages]
         heads = ["stage", *map(str, budgets)]
-        console.print(
-            results_table(f"{opened.title}, {file}: answers right at a budget of tokens", heads, rows)
-        )
+        title = f"{opened.title}, {file}: answers right, by tokens before them"
+        console.print(results_table(title, heads, rows))
     console.print(f"written to {written}", soft_wrap=True)
 
 
