@@ -42,7 +42,10 @@ constructions, which are predictors too)."""
 FLOOR = {room: floor for floor, room in enumerate(ROOMS)}
 
 ONLY_THERE = {
-    "transformers": ("models/huggingface.py", "benchmarks/"),
+    "transformers": ("models/huggingface.py", "kinds/text/", "benchmarks/"),
+    "tokenizers": ("kinds/text/",),
+    "datasets": ("kinds/text/",),
+    "peft": ("kinds/text/",),
     "ray": ("sweeps/ray.py",),
     "pyspiel": ("kinds/selfplay/",),
     "open_spiel": ("kinds/selfplay/",),

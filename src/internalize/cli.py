@@ -87,6 +87,12 @@ COMMANDS: dict[str, Command] = {
                              "selfplay_draw_command", "the gap between raw and searched play, round by round"),
     "selfplay bench": Command("internalize.benchmarks.selfplay", "SelfPlayBenchArguments",
                               "selfplay_bench_command", "this search against OpenSpiel's own, on one network"),
+    "text": Command("internalize.kinds.text.commands", "TextArguments", "text_command",
+                    "your own language model on your own chains of words, which are then taken away"),
+    "data check": Command("internalize.kinds.text.checking", "DataCheckArguments", "data_check_command",
+                          "rows of text before a training: lengths, tokens, stages, warnings"),
+    "data make": Command("internalize.kinds.text.making", "DataMakeArguments", "data_make_command",
+                         "rows of problems with exact answers: multiplication, addition, graphs, automata"),
     "matrix": Command("internalize.analysis.matrix", "MatrixArguments", "matrix_command",
                       "every saved stage at every answer budget: which can it still serve?"),
     "profile": Command("internalize.analysis.profile", "ProfileArguments", "profile_command",
@@ -166,9 +172,19 @@ def _run(words: list[str]) -> int:
     )  # where the words name a preset
     arguments = parse(expected, rest, f"internalize {name}", defaults)
     require_seed(getattr(arguments, "seed", 0))  # of all who read runs; a training's config looks at its own
-    function: Callable[[Any], int | None] = getattr(module, command.function)
+    function: Callable[[Any], int | None] = _own_way(name, arguments) or getattr(module, command.function)
     with trusting() if getattr(arguments, "trust", False) else nullcontext():
         return _carry_out(function, arguments)
+
+
+def _own_way(name: str, arguments: Any) -> Callable[[Any], int | None] | None:
+    """Whoever asks a run of a kind that answers the command in its own way gets that answer."""
+    asked = getattr(arguments, "run", None) or getattr(arguments, "fast", None)
+    if asked is None:
+        return None
+    from internalize.kinds import own_command
+
+    return own_command(name, str(asked))
 
 
 def _is_out_of_memory(error: Exception) -> bool:

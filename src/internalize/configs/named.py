@@ -30,6 +30,8 @@ class Source:
 
     name: str
     path: Path
+    kept: bool = True
+    """Whether the run keeps a copy. Large files stay where they are: only their hash is part of the run."""
 
     def digest(self) -> str:
         return hashlib.sha256(self.path.read_bytes()).hexdigest()

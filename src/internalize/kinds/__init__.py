@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from internalize.configs.codec import from_json
@@ -16,6 +19,7 @@ KINDS = {
     "parity": "internalize.kinds.parity.kind:KIND",
     "selfplay": "internalize.kinds.selfplay.kind:KIND",
     "hints": "internalize.kinds.hints.kind:KIND",
+    "text": "internalize.kinds.text.kind:KIND",
 }
 """name → where the kind is; it is imported when it is asked for."""
 
@@ -37,6 +41,22 @@ def kind_of(config: Any, copies: Copies | None = None) -> Kind:
         said = "must be the config of an experiment, for example ChainConfig(task='C2')"
         raise BadInput("config", f"{said}; of a kind of your own, find_kind('file.py:NAME').config(…)")
     return find_kind(name, copies)
+
+
+def own_command(command: str, text: str) -> Callable[[Any], int | None] | None:
+    """The function by which the kind of a run, RUN[@STAGE][:BUDGET], carries out a command in its own way."""
+    from internalize.runs.folder import Run
+
+    try:
+        kind = Run.open(re.sub(r"(@\d+)?(:\d+)?$", "", text)).identity().kind
+        ways = getattr(find_kind(kind), "commands", {}) if kind in KINDS else {}
+    except BadInput:  # the command itself will say it
+        return None
+    if command not in ways:
+        return None
+    module, _, function = ways[command].partition(":")
+    found: Callable[[Any], int | None] = getattr(import_module(module), function)
+    return found
 
 
 def config_from_json(kind: str, data: dict[str, Any], copies: Copies | None = None) -> Any:

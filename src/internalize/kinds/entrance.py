@@ -9,7 +9,7 @@ from typing import Any
 
 from internalize.configs.codec import changed_fields, to_json
 from internalize.configs.command_line import parse
-from internalize.configs.named import Copies, Source
+from internalize.configs.named import Copies, Source, is_object_name
 from internalize.configs.trust import others_files, own_files
 from internalize.contract import Observer
 from internalize.errors import BadInput, require
@@ -71,7 +71,10 @@ def load_config(run: Run) -> Any:
     allowed: all of them are named at once.
     """
     identity, copies = run.identity(), run.copies()
-    for name in {**identity.sources, **copies}:
+    code = {
+        name for name in identity.sources if is_object_name(name)
+    }  # what is no code may be too large to copy
+    for name in {*code, *copies}:
         path = copies.get(name, run.path / SOURCES_INDEX)
         same = name in copies and path.is_file() and Source(name, path).digest() == identity.sources.get(name)
         require(same, "run", f"the run's copy of {name} is missing or has changed: {path}")
@@ -81,10 +84,18 @@ def load_config(run: Run) -> Any:
 
 
 def prepare_run(run: Run) -> Prepared:
-    """The run's own config, prepared with its own copies of the user's files."""
+    """The run's own config, prepared with its own copies of the user's files.
+
+    Files that were too large to be copied must still be where they were, as they were.
+    """
     config = load_config(run)
     with others_files():
-        return prepare(config, run.copies())
+        prepared = prepare(config, run.copies())
+    recorded = run.identity().sources
+    for name, digest in prepared.identity.sources.items():
+        same = recorded.get(name, digest) == digest
+        require(same, "run", f"{name} has changed since {run.path} was made from it, and the run has no copy")
+    return prepared
 
 
 def load_experiment(run: Run, device: str = "auto") -> tuple[Any, Experiment[Any]]:

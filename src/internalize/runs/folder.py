@@ -131,10 +131,11 @@ class Run:
 
     def _copy_sources(self, sources: list[Source]) -> None:
         """Keep the user's files with the run, each under its own hash since names may repeat."""
-        if not sources:
+        kept = [source for source in sources if source.kept]
+        if not kept:
             return
         index = {}
-        for source in sources:
+        for source in kept:
             copy = Path("sources") / source.digest()[:12] / source.path.name
             (self.path / copy).parent.mkdir(parents=True, exist_ok=True)
             write_atomically(self.path / copy, source.path.read_bytes())

@@ -154,7 +154,7 @@ class RayBackend:
             "out": str(self.execution.out),
             "folder": folder.name,
             "token": self._token,
-            "sources": {source.name: self._file(source) for source in prepared.sources},
+            "sources": {source.name: self._file(source) for source in prepared.sources if source.kept},
         }
         self._running[self._task.remote(index, job, self._board)] = index
 

@@ -1,0 +1,174 @@
+"""What a text experiment computes: the identity of a run."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+import tyro
+
+from internalize.configs.typed import typed
+from internalize.curricula import ScheduleConfig
+from internalize.errors import BadInput, require, require_seed
+from internalize.kinds.text.curriculum import RemovalConfig, Unit
+from internalize.kinds.text.rendering import Boundary
+from internalize.kinds.text.rows import RowsConfig
+from internalize.models.path import Precision
+
+HELD_OUT = "id"
+"""The name of rows that are drawn as those of the training are."""
+
+
+@dataclass(frozen=True)
+@typed("optimizer")
+class TextOptimizerConfig:
+    """AdamW, with a warm-up and a bound on the gradient."""
+
+    lr: float = 3e-4
+    """Learning rate."""
+    betas: tuple[float, float] = (0.9, 0.95)
+    """Decay of the running mean and of the running square of the gradient."""
+    weight_decay: float = 0.01
+    """Decoupled weight decay, on every parameter that is trained."""
+    reset: bool = True
+    """Forget the optimizer's state at every stage end; no-reset keeps it."""
+    warmup: int = 0
+    """Iterations over which the learning rate rises, at the beginning and after every reset."""
+    clip: float | None = None
+    """Shorten the gradient to at most this norm; as it is if not given."""
+
+    def __post_init__(self) -> None:
+        require(0 < self.lr < math.inf, "optimizer.lr", f"must be more than 0 and finite, got {self.lr}")
+        good = all(0 <= beta < 1 for beta in self.betas)
+        require(good, "optimizer.betas", f"must lie in [0, 1), got {self.betas}")
+        good = 0 <= self.weight_decay < math.inf
+        require(good, "optimizer.weight-decay", f"must be 0 or more and finite, got {self.weight_decay}")
+        require(self.warmup >= 0, "optimizer.warmup", f"must be 0 or more, got {self.warmup}")
+        good = self.clip is None or 0 < self.clip < math.inf
+        require(good, "optimizer.clip", f"must be more than 0 and finite, got {self.clip}")
+
+
+@dataclass(frozen=True)
+@typed("evaluation")
+class TextEvaluationConfig:
+    """When and on how many rows the model is measured."""
+
+    every: int | None = None
+    """Iterations between two measurements, besides those at stage ends; only at stage ends if not given."""
+    rows: int = 500
+    """Rows of each file for a measurement on the way: always the same ones."""
+    final_rows: int | None = None
+    """Rows of each file for the last measurement; all if not given."""
+    batch: int = 256
+    """Rows that are answered at once."""
+
+    def __post_init__(self) -> None:
+        for name in ("every", "rows", "final_rows", "batch"):
+            value = getattr(self, name)
+            shown = f"evaluation.{name.replace('_', '-')}"
+            require(value is None or value >= 1, shown, f"must be at least 1, got {value}")
+
+
+@dataclass(frozen=True)
+@typed("lora")
+class LoraFields:
+    """Train small matrices beside a folder's frozen weights (needs the library peft)."""
+
+    rank: int | None = None
+    """Rank of the matrices; all weights are trained if not given."""
+    alpha: float | None = None
+    """Their scale is alpha divided by rank; twice the rank if not given."""
+    targets: tuple[str, ...] = ()
+    """Names of the modules beside which they stand; all linear ones if not given."""
+
+    def __post_init__(self) -> None:
+        require(self.rank is None or self.rank >= 1, "lora.rank", f"must be at least 1, got {self.rank}")
+        idle = self.rank is None and (self.alpha is not None or self.targets != ())
+        require(not idle, "lora.rank", "must be given with lora.alpha or lora.targets")
+
+
+@dataclass(frozen=True)
+@typed()
+class TextConfig:
+    """A language model learns to answer questions with a chain of words, which are then taken away."""
+
+    kind: ClassVar[str] = "text"
+
+    data: str = ""
+    """Training rows: a .jsonl, .json or .txt file, a folder of datasets.save_to_disk, or file.py:ROWS."""
+    eval: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
+    """NAME=FILE, once for each file to measure on: id=test.jsonl for rows as in training, others freely."""
+    model: str = ""
+    """A Hugging Face folder (safetensors), or a config.json of any causal language model, from scratch."""
+    tokenizer: str | None = None
+    """A folder with a tokenizer, characters or words; the model folder's own if not given."""
+    method: str = "left"
+    """cot, e2e, left, right, even, geometric, mixture, mixture:right, filler, filler:left, or module:Class."""
+    unit: Unit = "token"
+    """What is taken away at a time: single tokens of the chain, or whole steps."""
+    iterations: int = 10_000
+    """Training steps in all."""
+    seed: int = 0
+    """Everything random in the run is a function of this number."""
+    rows: RowsConfig = field(default_factory=RowsConfig)
+    removal: RemovalConfig = field(default_factory=RemovalConfig)
+    schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
+    optimizer: TextOptimizerConfig = field(default_factory=TextOptimizerConfig)
+    evaluation: TextEvaluationConfig = field(default_factory=TextEvaluationConfig)
+    lora: LoraFields = field(default_factory=LoraFields)
+    batch: int = 32
+    """Rows of a step."""
+    accumulate: int = 1
+    """Parts that the rows of a step are computed in, one after the other, to save memory."""
+    checkpointing: bool = False
+    """Compute inner layers again in the backward pass instead of keeping them, to save memory."""
+    precision: Precision = "fp32"
+    """bf16: matrix products in bfloat16; weights and optimizer stay in fp32."""
+    dropout: float = 0.0
+    """Every rate of dropout in the model, whatever its config.json says (GPT-2's own default is 0.1)."""
+    init_std: float | None = None
+    """Spread of the first weights of a config.json; its own if not given."""
+    boundary: Boundary = "marker"
+    """marker: a token <|answer|> stands between chain and answer. none: nothing does, and the last tokens
+    before the end are the answer, as in the chains of states of `internalize train`."""
+    held_out: float = 0.1
+    """Share of the training rows that are kept for measuring where no --eval id=FILE is given."""
+    log_every: int = 50
+    """Iterations averaged into one row of metrics."""
+
+    def __post_init__(self) -> None:
+        for name in ("iterations", "batch", "accumulate", "log_every"):
+            value = getattr(self, name)
+            require(value >= 1, name.replace("_", "-"), f"must be at least 1, got {value}")
+        require_seed(self.seed)
+        require(self.accumulate <= self.batch, "accumulate", f"must be at most the batch of {self.batch} rows")
+        require(0 <= self.dropout < 1, "dropout", f"must lie in [0, 1), got {self.dropout}")
+        require(0 < self.held_out < 1, "held-out", f"must lie between 0 and 1, got {self.held_out}")
+        good = self.init_std is None or 0 < self.init_std < math.inf
+        require(good, "init-std", f"must be more than 0 and finite, got {self.init_std}")
+        self.eval_files()
+
+    def eval_files(self) -> dict[str, str]:
+        """Name → file."""
+        found: dict[str, str] = {}
+        for text in self.eval:
+            name, equals, file = text.partition("=")
+            require(bool(equals and file), "eval", f"must have the form NAME=FILE, got {text!r}")
+            require(name.isidentifier(), "eval", f"a name is a word of letters and digits, got {name!r}")
+            require(name not in found, "eval", f"the name {name!r} is there twice")
+            found[name] = file
+        return found
+
+    def require_files(self) -> None:
+        """What has no default, and must be asked for."""
+        for name, what in (("data", "a file of training rows"), ("model", "a folder or a config.json")):
+            if not getattr(self, name):
+                raise BadInput(name, f"is missing: name {what}")
+
+    def label(self) -> str:
+        """The readable part of the run's folder name."""
+        named = (Path(name.partition(":")[0]).stem for name in (self.data, self.model))
+        method = Path(self.method).stem if "/" in self.method or ".py" in self.method else self.method
+        return f"{'-'.join(named)}-{method.replace(':', '-')}-s{self.seed}"

@@ -1,0 +1,221 @@
+"""The text kind: rows, curriculum and language model joined."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from internalize.contract import Row, Stage
+from internalize.curricula import Progress
+from internalize.curricula.schedule import begin_step, end_step, looks_at_signal
+from internalize.kinds.text.adapters import add_adapters, merged
+from internalize.kinds.text.config import TextConfig
+from internalize.kinds.text.costs import TextCosts
+from internalize.kinds.text.evaluation import evaluation_row, summary_row
+from internalize.kinds.text.export import folder_files
+from internalize.kinds.text.material import Material
+from internalize.kinds.text.network import build, load_weights, takes, weights_of
+from internalize.kinds.text.order import rows_at
+from internalize.kinds.text.predictor import TextPredictor
+from internalize.kinds.text.rendering import Rendered
+from internalize.kinds.text.state import SlotAverages, TextState, part_of
+from internalize.kinds.text.step import TextStep, clip, warm_up
+from internalize.models.parameters import AdamW, flatten_parameters
+from internalize.runtime.experiment import Finish
+from internalize.runtime.streams import Streams
+
+
+class TextExperiment:
+    """Built from its config and material; all that changes is in the state."""
+
+    def __init__(self, config: TextConfig, material: Material, device: torch.device) -> None:
+        self.config = config
+        self.material = material
+        self.device = device
+        self.curriculum = material.curriculum
+
+    # The state -------------------------------------------------------------------------------------------
+
+    def init(self, streams: Streams) -> TextState:
+        """Consumes streams("init") for weights from scratch and new markers, and streams("lora")."""
+        return self._assemble(self.new_model(streams), Progress())
+
+    def restore(self, tensors: Mapping[str, Tensor], scalars: Mapping[str, Any]) -> TextState:
+        model = self.new_model()
+        load_weights(model, part_of(tensors, "model"), "checkpoint", self.trained_only)
+        state = self._assemble(model, Progress(**scalars["progress"]))
+        state.optimizer.load(part_of(tensors, "optimizer"), scalars["optimizer"])
+        state.averages.load(part_of(tensors, "averages"))
+        return state
+
+    @property
+    def trained_only(self) -> bool:
+        """Whether only a part of the weights is trained and kept."""
+        return self.config.lora.rank is not None
+
+    def new_model(self, streams: Streams | None = None) -> nn.Module:
+        """The model with the weights that a training begins with.
+
+        Without streams its weights are not settled, but for those of a folder that stay as they are.
+        """
+        if streams is None and self.trained_only:
+            streams = Streams(
+                self.config.seed
+            )  # the frozen weights with their new markers, as at the beginning
+        generator = None if streams is None else Streams(streams.seed)("init")
+        model = build(self.material.model, self.material.tokenizer.size, generator)
+        if streams is not None and self.trained_only:
+            model = add_adapters(
+                model, self.config.lora, self.material.tokenizer, Streams(streams.seed)("lora")
+            )
+        self._require_arguments(model)
+        if self.config.checkpointing:
+            whole: Any = model
+            whole.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+            if self.trained_only:
+                whole.enable_input_require_grads()
+        return model.to(self.device).train(self.config.dropout > 0 or self.config.checkpointing)
+
+    def _require_arguments(self, model: nn.Module) -> None:
+        from internalize.errors import require
+
+        free = self.config.removal.positions == "closed" or takes(model, "position_ids")
+        require(free, "removal.positions", "must be closed: this model takes no position ids")
+
+    @cached_property
+    def costs(self) -> TextCosts:
+        """What its models cost, whatever their weights."""
+        return TextCosts.of(build(self.material.model, self.material.tokenizer.size, None))
+
+    def _assemble(self, model: nn.Module, progress: Progress) -> TextState:
+        trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        parameters, gradient = flatten_parameters(nn.ParameterList(trained))
+        choice = self.config.optimizer
+        optimizer = AdamW(parameters, gradient, choice.lr, choice.betas, choice.weight_decay)
+        averages = SlotAverages(self.material.renderer.slots, self.device)
+        return TextState(model, optimizer, averages, progress, self.trained_only)
+
+    # A step ----------------------------------------------------------------------------------------------
+
+    def advance(self, state: TextState, streams: Streams) -> tuple[TextState, Row | None]:
+        """One iteration; consumes streams("order", …), and "format", "smoothing", "dropout" as they apply."""
+        config = self.config
+        if state.progress.stage_ended:
+            self._enter_next_stage(state)
+        progress = state.progress
+        rows = self.rendered_at(progress, streams)
+        drops = streams("dropout", progress.iteration) if config.dropout > 0 else None
+        stats = self.step_of(state)(rows, drops)
+        self._update(state)
+        state.averages.add(stats, config.schedule.memory)
+        signal = state.averages.signal(config.schedule) if looks_at_signal(config.schedule, progress) else None
+        state.progress = end_step(config.schedule, progress, config.iterations, self.curriculum.stages, signal)
+        due = state.progress.iteration % config.log_every == 0 or state.progress.stage_ended
+        return state, self._training_row(state) if due else None
+
+    def step_of(self, state: TextState) -> TextStep:
+        config, gradient = self.config, state.optimizer.gradient
+        return TextStep(state.model, gradient, self.material.renderer, config.precision, config.accumulate)
+
+    def _update(self, state: TextState) -> None:
+        choice, progress = self.config.optimizer, state.progress
+        if choice.clip is not None:
+            clip(state.optimizer.gradient, choice.clip)
+        done = progress.in_stage if choice.reset else progress.iteration
+        state.optimizer.lr = choice.lr * warm_up(done, choice.warmup)
+        state.optimizer.step()
+
+    def rendered_at(self, progress: Progress, streams: Streams) -> list[Rendered]:
+        """The rows of an iteration, as its stage shows them."""
+        material, curriculum = self.material, self.curriculum
+        chosen = rows_at(progress.iteration, self.config.batch, len(material.train), streams)
+        rows = [material.train[i] for i in chosen]
+        if curriculum.budgets:
+            generator = Streams(streams.seed)("format", progress.iteration)
+            drawn = int(torch.randint(len(curriculum.budgets), (), generator=generator))
+            units = curriculum.budgets[drawn]
+            kept = [curriculum.kept_within(len(row.units), units) for row in rows]
+            return [material.renderer.render(row, k, drawn) for row, k in zip(rows, kept, strict=True)]
+        offsets = [0] * len(rows)
+        if curriculum.removal.smoothing is not None:
+            generator = Streams(streams.seed)("smoothing", progress.iteration)
+            offsets = curriculum.draw_offsets(len(rows), generator)
+        return [
+            material.renderer.render(row, curriculum.kept(len(row.units), progress.stage, offset))
+            for row, offset in zip(rows, offsets, strict=True)
+        ]
+
+    def _enter_next_stage(self, state: TextState) -> None:
+        state.progress = begin_step(state.progress)
+        state.averages.begin_stage()
+        if self.config.optimizer.reset:
+            state.optimizer.reset()
+
+    def _training_row(self, state: TextState) -> Row:
+        row: Row = {
+            "event": "train",
+            "iteration": state.progress.iteration,
+            "stage": state.progress.stage,
+            **state.averages.read_window(),
+        }
+        return row
+
+    # For the loop ----------------------------------------------------------------------------------------
+
+    def stage(self, state: TextState) -> Stage:
+        progress = state.progress
+        return Stage(
+            index=progress.stage,
+            total=self.curriculum.stages,
+            label=self.curriculum.label(progress.stage),
+            just_ended=progress.stage_ended,
+            step=progress.iteration,
+            steps=self.config.iterations,
+        )
+
+    def done(self, state: TextState) -> bool:
+        return state.progress.finished
+
+    def evaluation_due(self, state: TextState) -> bool:
+        every = self.config.evaluation.every
+        return state.progress.stage_ended or (every is not None and state.progress.iteration % every == 0)
+
+    def evaluate(self, state: TextState, streams: Streams) -> Row:
+        row: Row = {
+            "event": "evaluation",
+            "iteration": state.progress.iteration,
+            "stage": state.progress.stage,
+        }
+        return row | evaluation_row(self, state, streams)
+
+    def snapshot(self, state: TextState) -> dict[str, Tensor]:
+        return state.weights()
+
+    def finish(self, state: TextState, streams: Streams) -> Finish:
+        summary = summary_row(self, state, streams)
+        model = merged(state.model) if self.trained_only else state.model
+        return Finish(summary, weights_of(model), folder_files(self, model))
+
+    def predictor(self, state: TextState, budget: int | None) -> TextPredictor:
+        return TextPredictor(self, state.model, state.progress.stage, budget)
+
+    def load_predictor(
+        self, weights: Mapping[str, Tensor], budget: int | None, stage: int | None = None
+    ) -> TextPredictor:
+        """A predictor from saved weights, as of a stage's end; None: the last stage."""
+        return TextPredictor(self, self.load_model(weights), stage or self.curriculum.stages, budget)
+
+    def load_model(self, weights: Mapping[str, Tensor]) -> nn.Module:
+        """From a stage's end, or from the final folder, which holds all weights even where few were trained."""
+        whole = self.trained_only and not any("lora_" in name for name in weights)
+        if whole:
+            model = build(self.material.model, self.material.tokenizer.size, None).to(self.device)
+            load_weights(model, weights, "run")
+        else:
+            model = self.new_model()
+            load_weights(model, weights, "run", self.trained_only)
+        return model.eval()

@@ -1,0 +1,139 @@
+"""Greedy answers of a language model, many rows at once, with the cache of keys and values. Never samples.
+
+Prompts of different lengths are filled up on the left, behind a mask: then the next token of every row is at
+the same place. Rows are sorted by length, so that most batches need little filling or none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from internalize.kinds.text.network import takes
+from internalize.kinds.text.rendering import Markers
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a model is asked, and at which position ids it will write."""
+
+    prompt: list[int]
+    places: list[int] | None = None
+    """Where positions are kept: the place in the whole chain of each token that remains of it."""
+    chain: int = 0
+    """Tokens of the whole chain, where positions are kept."""
+
+
+@torch.no_grad()
+def write_answers(
+    model: nn.Module,
+    asked: Sequence[Asked],
+    markers: Markers,
+    limit: int,
+    batch: int,
+    chain_budget: int | None = None,
+) -> list[list[int]]:
+    """What the model writes after each prompt: up to and with the end marker, or `limit` tokens.
+
+    chain_budget: write exactly so many tokens before the answer marker, whatever the model would rather do.
+    """
+    was_training = model.training
+    model.eval()
+    order = sorted(range(len(asked)), key=lambda i: len(asked[i].prompt))
+    written: list[list[int]] = [[] for _ in asked]
+    try:
+        for start in range(0, len(order), batch):
+            chosen = order[start : start + batch]
+            rows = _write(model, [asked[i] for i in chosen], markers, limit, chain_budget)
+            for i, row in zip(chosen, rows, strict=True):
+                written[i] = row
+    finally:
+        model.train(was_training)
+    return written
+
+
+class _Places:
+    """The position ids at which a batch goes on."""
+
+    def __init__(self, asked: Sequence[Asked], limit: int, markers: Markers, most: int, device: Any) -> None:
+        self.kept = asked[0].places is not None
+        self.marker = markers.answer
+        self.most = most - 1
+        self.prompt = torch.tensor([len(row.prompt) for row in asked], device=device)
+        if self.kept:
+            rows = [_filled(row.places or [], limit) for row in asked]
+            self.places = torch.tensor(rows, device=device)
+            self.whole = torch.tensor([row.chain for row in asked], device=device)
+            self.since = torch.full((len(asked),), -1, device=device)
+
+    def next(self, i: int, token: Tensor) -> Tensor:
+        """(batch, 1) of the token written as number i."""
+        if not self.kept:
+            return (self.prompt + i).clamp(max=self.most)[:, None]
+        began = (self.since < 0) & (token == self.marker)
+        self.since = torch.where(began, 0, torch.where(self.since >= 0, self.since + 1, self.since))
+        after = torch.where(self.since >= 0, self.whole + self.since, self.places[:, i])
+        return (self.prompt + after).clamp(max=self.most)[:, None]
+
+
+def _filled(places: list[int], limit: int) -> list[int]:
+    """Beyond what remains a model goes on place by place."""
+    last = places[-1] if places else -1
+    return (places + [last + 1 + i for i in range(limit)])[:limit]
+
+
+def _write(
+    model: nn.Module, asked: Sequence[Asked], markers: Markers, limit: int, chain_budget: int | None
+) -> list[list[int]]:
+    device = next(model.parameters()).device
+    longest = max(len(row.prompt) for row in asked)
+    gaps = [longest - len(row.prompt) for row in asked]
+    filled = [[markers.pad] * gap + row.prompt for gap, row in zip(gaps, asked, strict=True)]
+    tokens = torch.tensor(filled, device=device)
+    mask: Tensor | None = None
+    if any(gaps):
+        mask = (torch.arange(longest, device=device) >= torch.tensor(gaps, device=device)[:, None]).long()
+    positioned = takes(model, "position_ids")
+    places = _Places(asked, limit, markers, _positions_of(model), device)
+    positions = None if mask is None else (mask.cumsum(1) - 1).clamp(min=0)
+    cache: Any = None
+    columns: list[Tensor] = []
+    ended = torch.zeros(len(asked), dtype=torch.bool, device=device)
+    for i in range(limit):
+        more: dict[str, Any] = {"position_ids": positions} if positioned and positions is not None else {}
+        if takes(model, "logits_to_keep"):
+            more["logits_to_keep"] = 1
+        found = model(input_ids=tokens, attention_mask=mask, past_key_values=cache, use_cache=True, **more)
+        cache = found.past_key_values
+        logits = found.logits[:, -1].float()
+        if chain_budget is not None and i <= chain_budget:
+            _hold_to_budget(logits, markers, i == chain_budget)
+        token = torch.where(ended, markers.end, logits.argmax(-1))
+        columns.append(token)
+        ended |= token == markers.end
+        if bool(ended.all()):
+            break
+        tokens = token[:, None]
+        positions = places.next(i, token)
+        if mask is not None:
+            mask = torch.cat([mask, mask.new_ones(len(asked), 1)], 1)
+    rows: list[list[int]] = torch.stack(columns, 1).tolist()
+    return [row[: row.index(markers.end) + 1] if markers.end in row else row for row in rows]
+
+
+def _hold_to_budget(logits: Tensor, markers: Markers, begins: bool) -> None:
+    """Make the answer begin now, or keep it from beginning."""
+    if begins:
+        logits[:, markers.answer] = torch.inf
+    else:
+        logits[:, [markers.answer, markers.end]] = -torch.inf
+
+
+def _positions_of(model: Any) -> int:
+    """Position ids beyond the model's table would be an error; rotary models have no table."""
+    most = getattr(model.config, "max_position_embeddings", None)
+    return int(most) if isinstance(most, int) and most > 0 else 2**31

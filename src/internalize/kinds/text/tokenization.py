@@ -1,0 +1,216 @@
+"""Tokenizers: a folder's own, or `characters` and `words` made from the training rows; and the markers.
+
+`characters` and `words` are plain tokenizer.json files of the library tokenizers, so that whoever gets the
+model reads them without this package.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from internalize.errors import BadInput, require
+from internalize.kinds.text.rendering import CutRow, Markers
+from internalize.kinds.text.rows import TextRow
+
+MADE = ("characters", "words")
+PAD, CHAIN, ANSWER, END, PAUSE = "<|pad|>", "<|chain|>", "<|answer|>", "<|end|>", "<|pause|>"
+MARKERS = (PAD, CHAIN, ANSWER, END, PAUSE)
+TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.json", "tokenizer.model", "vocab.txt")
+
+
+def budget_name(budget: int) -> str:
+    return f"<|budget:{budget}|>"
+
+
+def pieces(kind: str, text: str) -> list[str]:
+    """How `characters` and `words` cut a text."""
+    return list(text) if kind == "characters" else text.split()
+
+
+def make_tokenizer(kind: str, rows: Sequence[TextRow], joiner: str, budgets: int) -> Any:
+    """The tokenizer of all pieces that the training rows have."""
+    from transformers import PreTrainedTokenizerFast
+
+    known = {piece for row in rows for text in texts_of(row, joiner) for piece in pieces(kind, text)}
+    clash = known & set(MARKERS)
+    require(not clash, "data", f"has the word {next(iter(clash), '')!r}, which is a marker here")
+    special = [*MARKERS, *(budget_name(i) for i in range(budgets))]
+    content = _tokenizer_json(kind, [*special, *sorted(known)], special)
+    from tokenizers import Tokenizer
+
+    return PreTrainedTokenizerFast(
+        tokenizer_object=Tokenizer.from_str(json.dumps(content)),
+        pad_token=PAD,
+        eos_token=END,
+        additional_special_tokens=[name for name in special if name not in (PAD, END)],
+        clean_up_tokenization_spaces=False,
+    )
+
+
+def _tokenizer_json(kind: str, tokens: Sequence[str], special: Sequence[str]) -> dict[str, Any]:
+    """UNK is none of the tokens, so that an unknown piece is an error."""
+    as_added = [
+        {"id": i, "content": name, "single_word": False, "lstrip": False, "rstrip": False,
+         "normalized": False, "special": True}
+        for i, name in enumerate(special)
+    ]  # fmt: skip
+    each = {"type": "Split", "pattern": {"Regex": r"[\s\S]"}, "behavior": "Isolated", "invert": False}
+    return {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": as_added,
+        "normalizer": None,
+        "pre_tokenizer": each if kind == "characters" else {"type": "WhitespaceSplit"},
+        "post_processor": None,
+        "decoder": {"type": "Fuse"} if kind == "characters" else None,
+        "model": {
+            "type": "WordLevel",
+            "vocab": {token: i for i, token in enumerate(tokens)},
+            "unk_token": "UNK",
+        },
+    }
+
+
+def texts_of(row: TextRow, joiner: str) -> list[str]:
+    """Question, steps (each but the last with the joiner after it) and answer."""
+    inner = [f"{step}{joiner}" for step in row.steps[:-1]]
+    return [row.question, *inner, *row.steps[-1:], row.answer]
+
+
+def read_tokenizer(folder: Path, field: str, budgets: int) -> Any:
+    """The tokenizer in a folder, with the markers that it lacks added."""
+    there = folder.is_dir() and any((folder / name).is_file() for name in TOKENIZER_FILES)
+    lacks = f"{folder} has no tokenizer (none of {', '.join(TOKENIZER_FILES[:3])})"
+    require(there, field, f"{lacks}; name one by --tokenizer DIR, characters or words")
+    from transformers import AutoTokenizer
+
+    from internalize.kinds.text.network import quietly
+
+    try:
+        with quietly():
+            tokenizer = AutoTokenizer.from_pretrained(
+                str(folder), local_files_only=True, trust_remote_code=False
+            )
+    except Exception as error:  # the library has many ways to say that it cannot read a folder
+        raise BadInput(field, f"cannot read the tokenizer in {folder}: {error}") from None
+    vocabulary = tokenizer.get_vocab()
+    wanted = [*MARKERS, *(budget_name(i) for i in range(budgets))]
+    missing = [name for name in wanted if name not in vocabulary]
+    if missing:
+        tokenizer.add_tokens(missing, special_tokens=True)
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is not None:  # a folder may carry somebody's settings of padding and truncation
+        backend.no_truncation()
+        backend.no_padding()
+    return tokenizer
+
+
+@dataclass(frozen=True, eq=False)
+class TextTokenizer:
+    """Texts to ids and back, and the ids of the markers."""
+
+    kind: str
+    """characters, words, or where it was read from."""
+    library: Any
+    """The tokenizer of transformers."""
+    markers: Markers
+    prefix: tuple[int, ...]
+    """What the tokenizer puts before every text by itself: a BOS, mostly nothing."""
+
+    @classmethod
+    def of(cls, kind: str, library: Any, budgets: int) -> TextTokenizer:
+        def find(name: str) -> int:
+            return int(library.convert_tokens_to_ids(name))
+
+        asked = tuple(find(budget_name(i)) for i in range(budgets))
+        markers = Markers(find(CHAIN), find(ANSWER), find(END), find(PAUSE), find(PAD), asked)
+        prefix: tuple[int, ...] = ()
+        if kind not in MADE and library.bos_token_id is not None:
+            begun = library("1")["input_ids"]
+            prefix = (library.bos_token_id,) if begun[:1] == [library.bos_token_id] else ()
+        return cls(kind, library, markers, prefix)
+
+    @property
+    def size(self) -> int:
+        """Ids that the model must know."""
+        return len(self.library)
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        if not texts:
+            return []
+        found = self.library(list(texts), add_special_tokens=False, return_attention_mask=False)
+        ids: list[list[int]] = found["input_ids"]
+        return ids
+
+    def decode(self, ids: Iterable[int]) -> str:
+        text: str = self.library.decode(list(ids), skip_special_tokens=True)
+        return text.strip()
+
+    def show(self, ids: Iterable[int]) -> str:
+        """All tokens with the markers, a bar between neighbours: how a text was cut."""
+        library = self.library
+        return "·".join(library.decode([i]) for i in ids)
+
+    def cut(self, rows: Sequence[TextRow], joiner: str, by_token: bool, where: str) -> list[CutRow]:
+        """Question, steps and answer of every row, tokenized apart."""
+        self._refuse_unknown(rows, joiner, where)
+        texts = [texts_of(row, joiner) for row in rows]
+        ids = iter(self.encode([text for parts in texts for text in parts]))
+        found = []
+        for row, parts in zip(rows, texts, strict=True):
+            question, *steps, answer = (tuple(next(ids)) for _ in parts)
+            require(bool(question and answer), f"{where}, line {row.line}", "has a part without any token")
+            units = tuple((token,) for step in steps for token in step) if by_token else tuple(steps)
+            found.append(CutRow((*self.prefix, *question), units, answer))
+        return found
+
+    def question(self, text: str, field: str = "question") -> CutRow:
+        """A question alone, from somebody who asks."""
+        row = TextRow(text, (), "", 1)
+        self._refuse_unknown([row], "", field)
+        return CutRow((*self.prefix, *self.encode([text])[0]), (), ())
+
+    def _refuse_unknown(self, rows: Sequence[TextRow], joiner: str, where: str) -> None:
+        """Only the made ones can lack a piece; others have bytes or UNK for everything."""
+        if self.kind not in MADE:
+            return
+        known = self.library.get_vocab()
+        for row in rows:
+            for text in texts_of(row, joiner):
+                for piece in pieces(self.kind, text):
+                    if piece not in known:
+                        raise BadInput(f"{where}, line {row.line}", f"has {piece!r}, which no training row has")
+
+    def files(self) -> dict[str, str]:
+        """Its files in Hugging Face's layout, name → content."""
+        if self.kind in MADE:
+            return self._made_files()
+        with tempfile.TemporaryDirectory() as folder:
+            self.library.save_pretrained(folder)
+            found = {}
+            for path in sorted(Path(folder).iterdir()):
+                try:
+                    found[path.name] = path.read_text(encoding="utf-8")
+                except UnicodeDecodeError:  # sentencepiece's own file, beside tokenizer.json
+                    continue
+            return found
+
+    def _made_files(self) -> dict[str, str]:
+        """Written here: older versions of transformers do not know the class that newer ones would name."""
+        others = [name for name in self.library.all_special_tokens if name not in (PAD, END)]
+        settings = {
+            "tokenizer_class": "PreTrainedTokenizerFast",
+            "eos_token": END,
+            "pad_token": PAD,
+            "additional_special_tokens": others,
+            "clean_up_tokenization_spaces": False,
+        }
+        plain = json.loads(self.library.backend_tokenizer.to_str())
+        content = {"tokenizer.json": plain, "tokenizer_config.json": settings}
+        return {name: json.dumps(value, indent=2, ensure_ascii=False) + "\n" for name, value in content.items()}
