@@ -48,7 +48,7 @@ def chain(row: Row, succeeds: float, ood: float | None = None, chance: float = 0
 def _methods(row: Row) -> Row:
     return {
         "cot": chain(row, 1.0, chance=1 / 40), "e2e": chain(row, 0.0, chance=1 / 40),
-        "left": chain(row, 0.7, ood=0.2, chance=1 / 40),
+        "left": chain(row, 0.7, ood=0.2, chance=1 / 40), "inductive": chain(row, 0.7, ood=0.2, chance=1 / 40),
     }[row["method"]]  # fmt: skip
 
 

@@ -39,5 +39,5 @@ def find_figure(name: str) -> Figure:
         raise BadInput(
             "figure", f"unknown figure {name!r}{near}; known: {', '.join(NAMES)}, or your own module:attribute"
         )
-    found: Figure = import_module(f"internalize.figures.{known.replace('-', '_')}").FIGURE
+    found: Figure = import_module(f"internalize.figures.paper.{known.replace('-', '_')}").FIGURE
     return found

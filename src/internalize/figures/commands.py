@@ -19,7 +19,7 @@ from internalize.figures.catalogue import NAMES, find_figure
 from internalize.figures.claims import UNDETECTABLE
 from internalize.figures.estimates import status
 from internalize.figures.figure import Figure
-from internalize.figures.grids import TIERS, Tier
+from internalize.figures.grids import Tier
 from internalize.figures.making import VERDICT, Made, plan, read, results_folder, train_missing, write
 from internalize.figures.verdicts import told_p
 from internalize.runs.atomic import read_json, write_atomically
@@ -27,6 +27,8 @@ from internalize.runs.finding import RUNS
 from internalize.sweeps import Sweep, SweepOutcome
 from internalize.sweeps.options import BackendName, RayOptions
 
+LISTED: tuple[Tier, ...] = ("laptop", "paper")
+"""Tiers whose runs the list of figures tells of."""
 MOST_MISSING = 5
 """Missing runs that are named; of more, how many there are is said."""
 
@@ -52,9 +54,9 @@ def figures_command(arguments: FiguresArguments) -> None:
         return
     rows = []
     for entry in entries:
-        progress = (_progress(entry["runs"][tier]) for tier in TIERS[1:])
+        progress = (_progress(entry["runs"][tier]) for tier in LISTED)
         rows.append([entry["figure"], entry["shows"], *progress, entry["verdicts"]])
-    columns = ["figure", "shows", "laptop", "paper", "claims"]
+    columns = ["figure", "shows", *LISTED, "claims"]
     Console(highlight=False).print(_wide_table(columns, rows))
     Console(highlight=False).print(
         "internalize figure NAME [--tier laptop] makes one; --plan shows its claims."
@@ -62,7 +64,7 @@ def figures_command(arguments: FiguresArguments) -> None:
 
 
 def _entry(figure: Figure, arguments: FiguresArguments) -> dict[str, Any]:
-    found = {tier: status(figure, tier, arguments.out) for tier in TIERS}
+    found = {tier: status(figure, tier, arguments.out) for tier in LISTED}
     entry: dict[str, Any] = {
         "figure": figure.name,
         "paper": figure.paper,
@@ -106,7 +108,8 @@ class FigureArguments:
     name: Annotated[str, tyro.conf.Positional]
     """Which: see `internalize figures`."""
     tier: Tier = "laptop"
-    """smoke: seconds, nothing is judged; laptop: minutes to an hour; paper: the paper's own sizes."""
+    """smoke: seconds, nothing is judged; toy: minutes, sizes at which inputs repeat; laptop: hours, the paper's
+    premise holds; paper: the paper's own sizes."""
     out: Path = RUNS
     """Folder of the runs, shared by all figures."""
     results: Path = Path("results")

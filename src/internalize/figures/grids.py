@@ -11,7 +11,7 @@ from internalize.runs.exporting import flat
 from internalize.runtime.kinds import ExperimentConfig
 from internalize.sweeps import Case, Sweep, sweep_of
 
-Tier = Literal["smoke", "laptop", "paper"]
+Tier = Literal["smoke", "toy", "laptop", "paper"]
 TIERS: tuple[Tier, ...] = get_args(Tier)
 
 
@@ -24,6 +24,8 @@ class Grid:
     zipped: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     """Axes that go together: the first values of all of them, then the second ones, …"""
     seeds: Sequence[int] = (0,)
+    later: bool = False
+    """Planned, and not carried out unless asked for: too long for now, or waiting for something else."""
 
     def cases(self, name: str, seeds: Sequence[int] | None = None) -> tuple[Case, ...]:
         """seeds: others than the grid's own."""
@@ -40,19 +42,19 @@ class Grid:
 Tiers = Mapping[Tier, Sequence[Grid]]
 
 
-def sweep_from(name: str, grids: Sequence[Grid]) -> Sweep:
-    """One sweep of all grids; a run that two of them ask for is there once."""
+def sweep_from(name: str, grids: Sequence[Grid], later: bool = False) -> Sweep:
+    """One sweep of all grids, those for later too if wanted; a run that two of them ask for is there once."""
     known: dict[Any, Case] = {}
     for grid in grids:
-        for case in grid.cases(name):
+        for case in grid.cases(name) if later or not grid.later else ():
             known.setdefault(case.config, case)
     return Sweep(name, tuple(known.values()))
 
 
-def shapes_of(grids: Sequence[Grid]) -> dict[ExperimentConfig, tuple[int, ...]]:
+def shapes_of(grids: Sequence[Grid], later: bool = False) -> dict[ExperimentConfig, tuple[int, ...]]:
     """Every config with its first seed, and all its seeds: quicker than going through all cases."""
     found: dict[Any, tuple[int, ...]] = {}
-    for grid in grids:
+    for grid in (grid for grid in grids if later or not grid.later):
         for case in grid.cases("", grid.seeds[:1]):
             known = found.get(case.config, ())
             found[case.config] = (*known, *(seed for seed in grid.seeds if seed not in known))

@@ -35,7 +35,7 @@ def find_records(results: Path) -> list[tuple[Record, Path]]:
         whole = isinstance(record, dict) and set(PARTS) <= set(record) and record["tier"] in TIERS
         require(whole, "results", f"{path} is no whole verdict; make the figure again: {path.parent.name}")
         found.append((record, path.parent))
-    order, tiers = list(NAMES), ("laptop", "paper", "smoke")
+    order, tiers = list(NAMES), ("paper", "laptop", "toy", "smoke")
     order += [record["figure"] for record, _ in found]  # one's own come last
     return sorted(found, key=lambda entry: (order.index(entry[0]["figure"]), tiers.index(entry[0]["tier"])))
 

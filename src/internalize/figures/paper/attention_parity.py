@@ -11,6 +11,7 @@ from internalize.figures.figure import Figure, Material
 from internalize.figures.grids import Grid, Tiers
 from internalize.figures.rate_tests import RateAbove
 from internalize.figures.rows import FigureRow, group
+from internalize.figures.settings import JUDGING_SEEDS
 from internalize.kinds.parity.config import ParityConfig
 from internalize.runs.folder import Run
 from internalize.tasks.parity import HiddenParity
@@ -23,7 +24,7 @@ PAPER = ParityConfig(regime="threshold", contrast=False)
 
 TIERS: Tiers = {
     "smoke": [Grid(ParityConfig(d=6, k=3, regime="threshold", contrast=False))],
-    "laptop": [Grid(PAPER, seeds=range(15))],
+    "laptop": [Grid(PAPER, seeds=JUDGING_SEEDS)],
     "paper": [Grid(PAPER, seeds=range(15))],
 }
 

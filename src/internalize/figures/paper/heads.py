@@ -14,7 +14,7 @@ from internalize.figures.derived import chain_columns
 from internalize.figures.figure import Figure, Material
 from internalize.figures.grids import Grid, Tiers
 from internalize.figures.rows import FigureRow, group, rate
-from internalize.figures.settings import LAPTOP, LAPTOP_SEEDS, PAPER, PAPER_SEEDS, SMOKE, SMOKE_SEEDS
+from internalize.figures.settings import CELL, PAPER, PAPER_SEEDS, SMOKE, SMOKE_SEEDS, TEN_SEEDS, TOY
 from internalize.figures.trend_tests import WithField
 
 if TYPE_CHECKING:
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 SMALL_PAPER = replace(PAPER, task="C2", method="inductive")
 TIERS: Tiers = {
     "smoke": [Grid(SMOKE, {"model.heads": [1, 4]}, seeds=SMOKE_SEEDS)],
-    "laptop": [Grid(LAPTOP, {"method": ["inductive"], "model.heads": [1, 2, 8, 32]}, seeds=LAPTOP_SEEDS)],
+    "toy": [Grid(TOY, {"method": ["inductive"], "model.heads": [1, 2, 8, 32]}, seeds=range(6))],
+    "laptop": [Grid(CELL, {"method": ["inductive"], "model.heads": [1, 4, 16, 32]}, seeds=TEN_SEEDS)],
     "paper": [
         Grid(
             SMALL_PAPER,

@@ -15,7 +15,16 @@ from internalize.figures.figure import Figure, Material
 from internalize.figures.grids import Grid, Tiers
 from internalize.figures.rate_tests import RateBelow
 from internalize.figures.rows import FigureRow, group, rate
-from internalize.figures.settings import ADAPTIVE, PAPER, PAPER_SEEDS, SMOKE, SMOKE_SEEDS
+from internalize.figures.settings import (
+    ADAPTIVE,
+    HORIZONS,
+    PAPER,
+    PAPER_SEEDS,
+    SMOKE,
+    SMOKE_SEEDS,
+    TEN_SEEDS,
+    TOY_ADAPTIVE,
+)
 from internalize.figures.trend_tests import WithField
 from internalize.kinds.chain.config import ChainConfig
 
@@ -48,6 +57,7 @@ def grid(
     scales: Mapping[str, Sequence[Shape]],
     head_size: int,
     seeds: Sequence[int],
+    later: bool = False,
 ) -> Grid:
     """All shapes of all scales; an MLP four times as wide as the model is the config's default."""
     shapes = [shape for those in scales.values() for shape in those]
@@ -61,12 +71,16 @@ def grid(
             "model.mlp": [None if mlp == 4 * width else mlp for _, width, mlp in shapes],
         },
         seeds,
+        later,
     )
 
 
 TIERS: Tiers = {
     "smoke": [grid(SMOKE, ["C2"], SMOKE_SHAPES, 2, SMOKE_SEEDS)],
-    "laptop": [grid(replace(ADAPTIVE, horizon=6), ["C5"], LAPTOP_SHAPES, 2, range(10, 22))],
+    "toy": [grid(replace(TOY_ADAPTIVE, horizon=6), ["C5"], LAPTOP_SHAPES, 2, range(10, 22))],
+    "laptop": [
+        grid(replace(ADAPTIVE, horizon=HORIZONS["C4"]), ["C4"], LAPTOP_SHAPES, 2, TEN_SEEDS, later=True),
+    ],
     "paper": [grid(PAPER, ["C7", "C11", "C13"], PAPER_SHAPES, 4, PAPER_SEEDS)],
 }
 

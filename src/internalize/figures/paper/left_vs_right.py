@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from internalize.display.charts import success_bars
@@ -12,13 +13,29 @@ from internalize.figures.figure import Figure, Material
 from internalize.figures.grids import Grid, Tiers
 from internalize.figures.rate_tests import RateBelow, RateBetween
 from internalize.figures.rows import group, rate
-from internalize.figures.settings import LAPTOP, MORE_SEEDS, PAPER, PAPER_SEEDS, SMOKE, SMOKE_SEEDS
+from internalize.figures.settings import (
+    ADAPTIVE,
+    CELL,
+    JUDGING_SEEDS,
+    PAPER,
+    PAPER_SEEDS,
+    SIX_SEEDS,
+    SMALL_MODEL,
+    SMOKE,
+    SMOKE_SEEDS,
+    TEN_SEEDS,
+    TOY,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
+LARGE_HEADS = replace(ADAPTIVE, iterations=20_000, model=replace(SMALL_MODEL, heads=8))
+"""Heads of size 8, on which rotary positions can act; 20,000 iterations see less than a tenth of the inputs."""
+TASKS = {"task": ["C2", "C3"], "horizon": [25, 16]}
 METHODS = ("left", "inductive", "right")
 OTHER_POSITIONS = ("rotary", "none")
+POSITIONS = ("absolute", *OTHER_POSITIONS)
 ABLATION = {"method": ("left", "right"), "model.positions": OTHER_POSITIONS}
 
 TIERS: Tiers = {
@@ -26,9 +43,14 @@ TIERS: Tiers = {
         Grid(SMOKE, {"task": ["C2"], "method": METHODS}, seeds=SMOKE_SEEDS),
         Grid(SMOKE, {"task": ["C2"], **ABLATION}, seeds=SMOKE_SEEDS),
     ],
+    "toy": [
+        Grid(TOY, {"task": ["C2"], "method": METHODS}, seeds=range(10)),
+        Grid(TOY, {"task": ["C2"], **ABLATION}, seeds=range(10)),
+    ],
     "laptop": [
-        Grid(LAPTOP, {"task": ["C2"], "method": METHODS}, seeds=MORE_SEEDS),
-        Grid(LAPTOP, {"task": ["C2"], **ABLATION}, seeds=MORE_SEEDS),
+        Grid(CELL, {"method": ["left", "inductive"]}, seeds=JUDGING_SEEDS),
+        Grid(CELL, {"method": ["right"]}, seeds=TEN_SEEDS),
+        Grid(LARGE_HEADS, {"method": ["left", "right"], "model.positions": POSITIONS}, TASKS, seeds=SIX_SEEDS),
     ],
     "paper": [
         Grid(PAPER, {"task": ["C3", "C5", "C7"], "method": METHODS}, seeds=PAPER_SEEDS),

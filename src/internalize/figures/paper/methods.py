@@ -15,35 +15,56 @@ from internalize.figures.rate_tests import OnItsSide, RateAbove, RateBelow
 from internalize.figures.rows import group, rate
 from internalize.figures.settings import (
     ADAPTIVE,
-    LAPTOP_SEEDS,
+    CELL,
+    HORIZONS,
+    ONE_STAGE,
     PAPER,
     PAPER_SEEDS,
     S3_ITERATIONS,
     SMOKE,
     SMOKE_SEEDS,
-    adaptive_tasks,
+    TEN_SEEDS,
+    TOY_ADAPTIVE,
+    TOY_HORIZONS,
+    with_horizons,
 )
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
 METHODS = {"cot": "CoT", "e2e": "E2E", "left": "left"}
-HORIZONS = (15, 20, 25)
+PAPER_HORIZONS = (15, 20, 25)
+OTHERS = ["C4", "C5", "C7", "C8", "C11", "S3"]
+"""Tasks beyond C_2 and C_3; there the small model needs more than a plain curriculum."""
 
 TIERS: Tiers = {
     "smoke": [Grid(SMOKE, {"task": ["C2", "C3"], "method": list(METHODS)}, seeds=SMOKE_SEEDS)],
+    "toy": [
+        Grid(
+            TOY_ADAPTIVE,
+            {"method": ["cot", "e2e", "left"]},
+            with_horizons(["C2", "C3", "C5", "S3"], TOY_HORIZONS),
+            seeds=range(6),
+        )
+    ],
     "laptop": [
-        Grid(ADAPTIVE, {"method": list(METHODS)}, adaptive_tasks("C2", "C3", "C5", "S3"), seeds=LAPTOP_SEEDS)
+        Grid(CELL, {"method": ["cot", "e2e", "left", "inductive"]}, seeds=TEN_SEEDS),
+        Grid(ADAPTIVE, {"method": ["left"]}, seeds=TEN_SEEDS),
+        Grid(ONE_STAGE, {"method": ["cot", "e2e"]}, seeds=TEN_SEEDS),
+        Grid(ADAPTIVE, {"method": ["left"]}, with_horizons(OTHERS, HORIZONS), seeds=TEN_SEEDS, later=True),
+        Grid(
+            ONE_STAGE, {"method": ["cot", "e2e"]}, with_horizons(OTHERS, HORIZONS), seeds=TEN_SEEDS, later=True
+        ),
     ],
     "paper": [
         Grid(
             PAPER,
-            {"task": ["C2", "C3", "C5", "C7", "C18"], "horizon": HORIZONS, "method": list(METHODS)},
+            {"task": ["C2", "C3", "C5", "C7", "C18"], "horizon": PAPER_HORIZONS, "method": list(METHODS)},
             seeds=PAPER_SEEDS,
         ),
         Grid(
             replace(PAPER, task="S3", iterations=S3_ITERATIONS),
-            {"horizon": HORIZONS, "method": list(METHODS)},
+            {"horizon": PAPER_HORIZONS, "method": list(METHODS)},
             seeds=PAPER_SEEDS,
         ),
     ],

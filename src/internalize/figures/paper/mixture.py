@@ -16,23 +16,38 @@ from internalize.figures.rate_tests import EXISTS, RateAbove
 from internalize.figures.rows import group, rate
 from internalize.figures.settings import (
     ADAPTIVE,
-    AMENDED_SEEDS,
+    HORIZONS,
     PAPER,
     PAPER_SEEDS,
     SMOKE,
     SMOKE_SEEDS,
-    adaptive_tasks,
+    TEN_SEEDS,
+    TOY_ADAPTIVE,
+    TOY_HORIZONS,
+    with_horizons,
 )
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
 METHODS = ("mixture", "left")
-EQUAL_SAMPLES = replace(ADAPTIVE, iterations=10_000, schedule=ScheduleConfig())
-"""Fixed stages: one that stops when it has learned would have seen less."""
+TOY_SAMPLES = replace(TOY_ADAPTIVE, iterations=10_000, schedule=ScheduleConfig())
+EQUAL_SAMPLES = replace(ADAPTIVE, schedule=ScheduleConfig())
+"""Fixed stages: a run that stops when it has learned would have seen fewer samples."""
 TIERS: Tiers = {
     "smoke": [Grid(SMOKE, {"task": ["C2"], "method": METHODS}, seeds=SMOKE_SEEDS)],
-    "laptop": [Grid(EQUAL_SAMPLES, {"method": METHODS}, adaptive_tasks("C5"), seeds=AMENDED_SEEDS)],
+    "toy": [
+        Grid(TOY_SAMPLES, {"method": METHODS}, with_horizons(["C5"], TOY_HORIZONS), seeds=range(10, 20)),
+    ],
+    "laptop": [
+        Grid(
+            EQUAL_SAMPLES,
+            {"method": METHODS},
+            with_horizons(["C3", "C4"], HORIZONS),
+            seeds=TEN_SEEDS,
+            later=True,
+        )
+    ],
     "paper": [Grid(PAPER, {"task": ["C3", "C5", "C7"], "method": METHODS}, seeds=PAPER_SEEDS)],
 }
 

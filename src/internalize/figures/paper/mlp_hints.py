@@ -29,7 +29,11 @@ SMOKE = HintsConfig(
 
 TIERS: Tiers = {
     "smoke": [Grid(SMOKE, {"method": METHODS})],
-    "laptop": [Grid(HintsConfig(preset="laptop"), {"method": METHODS}, seeds=range(12))],
+    "toy": [Grid(HintsConfig(preset="laptop"), {"method": METHODS}, seeds=range(12))],
+    "laptop": [
+        Grid(HintsConfig(preset="laptop"), {"method": METHODS}, seeds=range(200, 212)),
+        Grid(HintsConfig(preset="paper"), {"method": METHODS}, seeds=[200], later=True),
+    ],
     "paper": [Grid(HintsConfig(preset="paper"), {"method": METHODS}, seeds=range(15))],
 }
 

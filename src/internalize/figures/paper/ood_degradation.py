@@ -11,7 +11,18 @@ from internalize.figures.comparison_tests import MeanBelowZero
 from internalize.figures.figure import Figure, Material
 from internalize.figures.grids import Grid, Tiers
 from internalize.figures.rows import FigureRow, group
-from internalize.figures.settings import ADAPTIVE, AMENDED_SEEDS, PAPER, SMOKE, SMOKE_SEEDS, adaptive_tasks
+from internalize.figures.settings import (
+    ADAPTIVE,
+    CELL,
+    HORIZONS,
+    PAPER,
+    SMOKE,
+    SMOKE_SEEDS,
+    TEN_SEEDS,
+    TOY_ADAPTIVE,
+    TOY_HORIZONS,
+    with_horizons,
+)
 from internalize.runs.folder import Run
 from internalize.statistics import SUCCESS
 from internalize.statistics.trends import correlation
@@ -24,7 +35,12 @@ FEWEST_STAGES = 3
 
 TIERS: Tiers = {
     "smoke": [Grid(SMOKE, {"task": ["C2", "C3"]}, seeds=SMOKE_SEEDS)],
-    "laptop": [Grid(ADAPTIVE, zipped=adaptive_tasks("C3", "C5"), seeds=AMENDED_SEEDS)],
+    "toy": [Grid(TOY_ADAPTIVE, zipped=with_horizons(["C3", "C5"], TOY_HORIZONS), seeds=range(10, 20))],
+    "laptop": [
+        Grid(CELL, {"method": ["left", "inductive"]}, seeds=TEN_SEEDS),
+        Grid(ADAPTIVE, {"method": ["left"]}, seeds=TEN_SEEDS),
+        Grid(ADAPTIVE, {"method": ["left"]}, with_horizons(["C4"], HORIZONS), seeds=TEN_SEEDS, later=True),
+    ],
     "paper": [Grid(PAPER, {"task": ["C3", "C4"]}, seeds=range(15))],
 }
 

@@ -13,7 +13,15 @@ from internalize.figures.derived import chain_columns
 from internalize.figures.figure import Figure, Material
 from internalize.figures.grids import Grid, Tiers
 from internalize.figures.rows import FigureRow, group, rate
-from internalize.figures.settings import ADAPTIVE, FEW_SEEDS, PAPER, PAPER_SEEDS, SMOKE, SMOKE_SEEDS
+from internalize.figures.settings import (
+    ADAPTIVE,
+    PAPER,
+    PAPER_SEEDS,
+    SIX_SEEDS,
+    SMOKE,
+    SMOKE_SEEDS,
+    TOY_ADAPTIVE,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,12 +29,23 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure as Drawing
 
-SMALL = replace(ADAPTIVE, horizon=6)
+TOY_ORDERS = replace(TOY_ADAPTIVE, horizon=6)
+NEIGHBOURS = {10: range(6, 9), 8: range(10, 18)}
+"""T → orders that are compared at it: neighbours with a prime among them, all of which keep the premise."""
 
 TIERS: Tiers = {
     "smoke": [Grid(SMOKE, {"task": ["C3", "C4", "C6"], "model.mlp": [4, None]}, seeds=SMOKE_SEEDS)],
+    "toy": [
+        Grid(TOY_ORDERS, {"task": [f"C{n}" for n in range(3, 11)], "model.mlp": [64, None]}, seeds=range(3))
+    ],
     "laptop": [
-        Grid(SMALL, {"task": [f"C{n}" for n in range(3, 11)], "model.mlp": [64, None]}, seeds=FEW_SEEDS)
+        Grid(
+            replace(ADAPTIVE, horizon=horizon),
+            {"task": [f"C{n}" for n in orders], "model.mlp": [64, None]},
+            seeds=SIX_SEEDS,
+            later=True,
+        )
+        for horizon, orders in NEIGHBOURS.items()
     ],
     "paper": [
         Grid(PAPER, {"task": [f"C{n}" for n in range(3, 18)], "model.mlp": [256, None]}, seeds=PAPER_SEEDS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from internalize.figures.claims import Claim
@@ -10,6 +11,7 @@ from internalize.figures.figure import Figure, Material
 from internalize.figures.grids import Grid, Tiers
 from internalize.figures.rate_tests import RateAbove, RateBelow
 from internalize.figures.rows import group
+from internalize.figures.settings import JUDGING_SEEDS
 from internalize.kinds.parity.config import ParityConfig
 
 if TYPE_CHECKING:
@@ -20,7 +22,7 @@ GRID = Grid(ParityConfig(), zipped=SIZES, seeds=range(15))
 
 TIERS: Tiers = {
     "smoke": [Grid(ParityConfig(d=6, k=3, contrast=False))],
-    "laptop": [GRID],
+    "laptop": [replace(GRID, seeds=JUDGING_SEEDS)],
     "paper": [GRID],
 }
 

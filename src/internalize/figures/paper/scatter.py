@@ -17,13 +17,18 @@ from internalize.figures.rate_tests import EXISTS, RateAbove, RateBelow
 from internalize.figures.rows import FigureRow, group
 from internalize.figures.settings import (
     ADAPTIVE,
-    AMENDED_SEEDS,
-    LAPTOP,
+    CELL,
+    HORIZONS,
+    JUDGING_SEEDS,
     PAPER,
     PAPER_SEEDS,
     SMOKE,
     SMOKE_SEEDS,
-    adaptive_tasks,
+    TEN_SEEDS,
+    TOY,
+    TOY_ADAPTIVE,
+    TOY_HORIZONS,
+    with_horizons,
 )
 from internalize.figures.trend_tests import WithField
 from internalize.models.gpt2 import ModelConfig
@@ -40,10 +45,26 @@ TIERS: Tiers = {
         Grid(SMOKE, {"method": ["left", "inductive"]}, seeds=SMOKE_SEEDS),
         Grid(SMOKE, {"task": ["C3"]}, seeds=SMOKE_SEEDS),
     ],
+    "toy": [
+        Grid(TOY, {"method": ["inductive"], "model.depth": [1, 2]}, seeds=range(10, 20)),
+        Grid(TOY, {"method": ["left"]}, seeds=range(10, 20)),
+        Grid(
+            TOY_ADAPTIVE,
+            {"model.depth": [1, 2]},
+            with_horizons(["C3", "C5"], TOY_HORIZONS),
+            seeds=range(10, 20),
+        ),
+    ],
     "laptop": [
-        Grid(LAPTOP, {"method": ["inductive"], "model.depth": [1, 2]}, seeds=AMENDED_SEEDS),
-        Grid(LAPTOP, {"method": ["left"]}, seeds=AMENDED_SEEDS),
-        Grid(ADAPTIVE, {"model.depth": [1, 2]}, adaptive_tasks("C3", "C5"), seeds=AMENDED_SEEDS),
+        Grid(CELL, {"method": ["inductive"], "model.depth": [1, 2]}, seeds=JUDGING_SEEDS),
+        Grid(CELL, {"method": ["left"]}, seeds=JUDGING_SEEDS),
+        Grid(
+            ADAPTIVE,
+            {"model.depth": [1, 2]},
+            with_horizons(["C3", "C5"], HORIZONS),
+            seeds=TEN_SEEDS,
+            later=True,
+        ),
     ],
     "paper": [
         Grid(NARROW, {"model.depth": [1, 2, 4], "method": ["inductive"]}, seeds=PAPER_SEEDS),
