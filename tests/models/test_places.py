@@ -48,7 +48,9 @@ def test_steps_and_decoders_read_the_places(depth: int) -> None:
     assert_same(fast, plain)
     torch.testing.assert_close(gradients[1], gradients[0], rtol=1e-4, atol=1e-6)
     read = {int(place) for place in PLACES[: tokens.shape[1] - 1]}
-    for place, row in enumerate(models[0].transformer.wpe.weight.grad):
+    gradient = models[0].transformer.wpe.weight.grad
+    assert gradient is not None
+    for place, row in enumerate(gradient):
         assert bool(row.abs().sum() > 0) == (place in read)
     decoders = [FastDecoder(models[1], len(tokens)), FastDecoder(models[2], len(tokens))]
     logits = [decoder.prefill(tokens[:, :PROMPT]) for decoder in decoders]

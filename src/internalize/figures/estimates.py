@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 
+from internalize.figures.cases import Tier, shapes_of
 from internalize.figures.figure import Figure
-from internalize.figures.grids import Tier, shapes_of
 from internalize.kinds.chain.config import ChainConfig
 from internalize.kinds.hints.config import HintsConfig
 from internalize.runs.folder import Run

@@ -120,10 +120,35 @@ def stratified_difference(
     if not parts:
         raise ValueError("no stratum has values in both groups")
     observed = sum(sum(one) for one, _ in parts)
+    if all(value in (0.0, 1.0) for one, other in parts for value in (*one, *other)):
+        return _tail_of_counts(
+            [(len(one), len(other), sum(one) + sum(other)) for one, other in parts], observed, alternative
+        )
     sums = exchanged_sums([([*one, *other], len(one)) for one, other in parts])
     slack = 1e-9 * (1 + abs(observed))
     beyond = sums >= observed - slack if alternative == "greater" else sums <= observed + slack
     return float(beyond.mean())
+
+
+def _tail_of_counts(
+    tables: Sequence[tuple[int, int, float]], observed: float, alternative: Alternative
+) -> float:
+    """The first group's successes over all strata: a sum of hypergeometric numbers, its distribution in full.
+
+    tables: runs of the first group, runs of the second, successes of both.
+    """
+    ways = [1]  # ways[k]: to give the first groups k successes
+    for first, second, successes in tables:
+        own = [
+            comb(int(successes), k) * comb(first + second - int(successes), first - k) for k in range(first + 1)
+        ]
+        longer = [0] * (len(ways) + first)
+        for i, count in enumerate(ways):
+            for k, more in enumerate(own):
+                longer[i + k] += count * more
+        ways = longer
+    least = round(observed)
+    return sum(ways[least:] if alternative == "greater" else ways[: least + 1]) / sum(ways)
 
 
 def exchanged_sums(parts: Sequence[tuple[Sequence[float], int]]) -> np.ndarray:

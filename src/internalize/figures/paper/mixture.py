@@ -6,13 +6,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from internalize.curricula import ScheduleConfig
-from internalize.display.charts import success_bars
+from internalize.display.charts import success_bars, task_name
 from internalize.display.plots import new_figure
-from internalize.figures.claims import Claim
-from internalize.figures.comparison_tests import MoreOften, OftenWithout
+from internalize.figures.cases import Grid, Tiers
+from internalize.figures.claims import EXISTS, Claim
 from internalize.figures.figure import Figure, Material
-from internalize.figures.grids import Grid, Tiers
-from internalize.figures.rate_tests import EXISTS, RateAbove
+from internalize.figures.rates import MoreOften, OftenWithout, RateAbove
 from internalize.figures.rows import group, rate
 from internalize.figures.settings import (
     ADAPTIVE,
@@ -57,7 +56,8 @@ CLAIMS = [
     Claim(
         "one-model-learns-both",
         "A single model trained on the mixture can both answer directly and generate the full chain.",
-        RateAbove(MIXTURE, "both_succeeded", EXISTS),
+        RateAbove(MIXTURE, "both_succeeded", EXISTS, by="task"),
+        headline=True,
     ),
     Claim(
         "chain-keeps-ood",
@@ -67,6 +67,7 @@ CLAIMS = [
             CURRICULUM,
             "chain_ood_succeeded",
             outcome_of_less="ood_succeeded",
+            strata="task",
         ),
     ),
     Claim(
@@ -92,7 +93,7 @@ def draw(material: Material) -> Drawing:
             way: [rate(group("", task=task, method=names[0]).of(material.rows), names[1 + i]) for task in tasks]
             for way, names in WAYS.items()
         }
-        success_bars(axis, tasks, series)
+        success_bars(axis, [task_name(task) for task in tasks], series)
         axis.set_title(title)
     axes[1].set_ylabel("")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
