@@ -10,8 +10,8 @@ import torch
 
 from internalize import ChainConfig, ModelConfig
 from internalize.configs.codec import to_json
-from internalize.figures.catalogue import find_figure
-from internalize.figures.grids import shapes_of
+from internalize.figures.cases import shapes_of
+from internalize.figures.paper import find_figure
 from internalize.kinds.hints import HintsConfig
 from internalize.kinds.hints.evaluation import EPSILON
 from internalize.kinds.parity import ParityConfig

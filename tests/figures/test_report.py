@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from internalize.cli import main
-from internalize.figures.catalogue import find_figure
 from internalize.figures.figure import Material
-from internalize.figures.making import Made, write
+from internalize.figures.paper import find_figure
+from internalize.figures.report import with_indices
+from internalize.figures.results import Made, write
 from internalize.figures.verdicts import judge
 from tests.figures.planting import AS_CLAIMED, plant
 
@@ -29,10 +30,10 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in PLANTED:
         figure = find_figure(name)
         rows = plant(figure, "laptop", AS_CLAIMED[name])
-        verdicts = judge(figure.claims, rows)
+        judged = judge(figure.claims, rows)
         material = Material("laptop", rows, results / "no-runs")
         write(
-            Made(figure, "laptop", figure.sweep("laptop"), material, ["C2 <b>: not begun"], verdicts),
+            Made(figure, "laptop", figure.sweep("laptop"), material, ["C2 <b>: not begun"], judged),
             results / name,
         )
     for tier in ("laptop", "smoke"):
@@ -46,11 +47,12 @@ def test_the_report_holds_every_figure_and_claim(report: Path) -> None:
     assert text.count("<figure>") == text.count('<svg role="img"') == 4
     for name in PLANTED:
         for claim in find_figure(name).claims:
-            assert claim.sentence.replace("'", "&#x27;") in text
+            assert with_indices(claim.sentence).replace("'", "&#x27;") in text
     assert "Differs from the paper: " in text
     assert "C2 &lt;b&gt;: not begun" in text
     record = json.loads((report.parent / "heads" / "verdict.json").read_text())
     assert {claim["verdict"] for claim in record["claims"]} == {"confirmed"}
+    assert {claim["scale"] for claim in record["claims"]} == {"the paper's own"}
     assert record["provenance"]["processor"] in text
 
 

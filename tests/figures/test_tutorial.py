@@ -40,7 +40,7 @@ def test_the_notebook_runs(tmp_path: Path) -> None:
     notebook = run_notebook(tmp_path, small=True)
     pictures = [output for cell in notebook.cells for output in cell.get("outputs", []) if "data" in output]
     assert any("image/svg+xml" in output["data"] for output in pictures)
-    assert "underpowered" in pictures[-1]["data"]["text/html"]
+    assert "inconclusive" in pictures[-1]["data"]["text/html"]
     record = json.loads((tmp_path / "results" / "lamp" / "verdict.json").read_text())
     assert record["runs"]["done"] == 2
 
@@ -56,8 +56,8 @@ def test_the_notebook_shows_what_it_says(tmp_path: Path) -> None:
 def test_the_code_of_the_tutorial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its files, written as it says: the task parses, the curriculum is one, the figure has its plan."""
     from internalize.curricula import find_curriculum
-    from internalize.figures.catalogue import find_figure
-    from internalize.figures.making import plan
+    from internalize.figures.paper import find_figure
+    from internalize.figures.results import plan
 
     text = (DOCS / "tutorial.md").read_text(encoding="utf-8")
     blocks = re.findall(r"(?:^ {4}.*\n|^\n)+", text, flags=re.MULTILINE)

@@ -13,13 +13,15 @@ from internalize.statistics import (
     Rate,
     binomial,
     difference_of_means,
+    equivalence,
     fisher,
     holm,
+    indicator_effect,
     mean_against_zero,
     spearman_trend,
+    stratified_difference,
 )
-from internalize.statistics.groups import least_split
-from internalize.statistics.pairs import mcnemar
+from internalize.statistics.groups import least_split, mcnemar
 from internalize.statistics.trends import correlation
 
 
@@ -113,3 +115,64 @@ def test_mcnemar_on_one_side_is_the_sign_test() -> None:
     )
     assert mcnemar(first, second, "less") == pytest.approx(stats.binomtest(1, 7, alternative="greater").pvalue)
     assert mcnemar(first, second) == pytest.approx(stats.binomtest(6, 7).pvalue)
+
+
+def test_strata_by_enumeration() -> None:
+    """Yes and no within two tasks: the product of two hypergeometric distributions, summed by hand."""
+    first, second = [1, 1, 0, 1], [0, 0, 1, 0]
+    strata = ["a", "a", "b", "b"]
+    ways = [
+        sum([1, 1, 0, 0][i] for i in a) + sum([0, 1, 1, 0][i] for i in b)
+        for a in itertools.combinations(range(4), 2)
+        for b in itertools.combinations(range(4), 2)
+    ]
+    expected = sum(way >= 3 for way in ways) / 36
+    assert stratified_difference(first, second, (strata, strata)) == pytest.approx(expected)
+    one = ["a"] * 4
+    pooled = fisher(Rate(3, 4), Rate(1, 4))
+    assert stratified_difference(first, second, (one, one)) == pytest.approx(pooled)
+    with pytest.raises(ValueError, match="no stratum"):
+        stratified_difference([1], [0], (["a"], ["b"]))
+
+
+def test_equivalence_against_scipy() -> None:
+    """Two Welch tests against shifted groups; a difference as large as the margin is never equivalent."""
+    generator = np.random.default_rng(2)
+    first, second = (list(map(float, generator.normal(0, 1, 30))) for _ in range(2))
+    sides = (
+        stats.ttest_ind([v + 1 for v in first], second, equal_var=False, alternative="greater").pvalue,
+        stats.ttest_ind([v - 1 for v in first], second, equal_var=False, alternative="less").pvalue,
+    )
+    assert equivalence(first, second, 1.0) == pytest.approx(max(sides))
+    assert equivalence([1.0] * 10, [1.0] * 10, 0.1) < 1e-6
+    assert equivalence([1.0] * 10, [0.5] * 10, 0.1) > 0.999
+    assert equivalence([1.0], [1.0] * 10, 0.1) == 1.0
+
+
+def test_an_indicator_beside_a_trend() -> None:
+    """log cost = log n + 0.5 for primes: the coefficient is 0.5, and only one of 56 ways to name three orders
+    prime is as extreme. Without the trend in n the large primes would look costly by themselves."""
+    orders = list(range(10, 18))
+    primes = [n in (11, 13, 17) for n in orders]
+    x = [float(np.log(n)) for n in orders]
+    planted = indicator_effect([v + 0.5 * p for v, p in zip(x, primes, strict=True)], x, primes)
+    assert planted.coefficient == pytest.approx(0.5)
+    assert planted.rises == pytest.approx(1 / 56)
+    assert planted.falls == 1.0
+    bumps = (0.02, -0.01, 0.01, 0.01, -0.02, 0.01, -0.01, 0.0)
+    only_n = indicator_effect([v + bump for v, bump in zip(x, bumps, strict=True)], x, primes)
+    assert abs(only_n.coefficient) < 0.02
+    assert min(only_n.rises, only_n.falls) > 0.05
+
+
+def test_an_indicator_against_least_squares_within_strata() -> None:
+    generator = np.random.default_rng(4)
+    x, y = generator.normal(size=9), generator.normal(size=9)
+    kind = [True, False, False, True, False, True, False, False, True]
+    strata = ["a"] * 3 + ["b"] * 6
+    design = np.column_stack([x, [s == "a" for s in strata], [s == "b" for s in strata], kind]).astype(float)
+    found = indicator_effect(list(y), list(x), kind, strata)
+    assert found.coefficient == pytest.approx(np.linalg.lstsq(design, y, rcond=None)[0][3])
+    assert found.rises + found.falls >= 1
+    ways = comb(3, 1) * comb(6, 3)
+    assert found.rises * ways == pytest.approx(round(found.rises * ways))

@@ -8,7 +8,15 @@ from collections.abc import Callable
 import pytest
 from scipy.stats import binom
 
-from internalize.statistics import Interval, Rate, clopper_pearson, mean_interval, wilson
+from internalize.statistics import (
+    Interval,
+    Rate,
+    bootstrap,
+    clopper_pearson,
+    mean_interval,
+    newcombe,
+    wilson,
+)
 from internalize.statistics.intervals import percentage
 
 
@@ -78,3 +86,21 @@ def test_only_nothing_and_all_are_told_as_such() -> None:
 def test_impossible_counts_are_refused(successes: int, trials: int) -> None:
     with pytest.raises(ValueError, match=f"got {successes} of {trials}"):
         wilson(successes, trials)
+
+
+def test_newcombe_against_his_own_table() -> None:
+    """Newcombe (1998), table II, method 10: 56/70 minus 48/80, 9/10 minus 3/10, 10/10 minus 0/10."""
+    for first, second, low, high in (
+        (Rate(56, 70), Rate(48, 80), 0.0524, 0.3339),
+        (Rate(9, 10), Rate(3, 10), 0.1705, 0.8090),
+        (Rate(10, 10), Rate(0, 10), 0.6075, 1.0),
+    ):
+        found = newcombe(first, second)
+        assert (found.low, found.high) == pytest.approx((low, high), abs=5e-5)
+
+
+def test_the_bootstrap_of_a_mean() -> None:
+    values = [float(i) for i in range(200)]
+    found = bootstrap([values], lambda groups: sum(groups[0]) / len(groups[0]))
+    exact = mean_interval(sum(values), sum(v * v for v in values), 200)
+    assert (found.low, found.high) == pytest.approx((exact.low, exact.high), abs=1.0)

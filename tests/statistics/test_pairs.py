@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest, ttest_rel
 
-from internalize.statistics.pairs import mcnemar, paired_difference
+from internalize.statistics.groups import mcnemar, paired_difference
 
 
 @given(st.lists(st.tuples(st.integers(0, 1000), st.integers(0, 1000)), min_size=2, max_size=30))

@@ -1,13 +1,16 @@
-"""Charts of success rates and accuracies, in the house style. Told apart by hatch, marker and line as well."""
+"""Charts of rates, accuracies and waiting times, in the house style; told apart by hatch, marker and line
+too."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from internalize.display.plots import HATCHES, INK, LINES, MARKERS, PALETTE
-from internalize.statistics import SUCCESS, Rate
+from internalize.statistics import SUCCESS, Rate, Waiting, kaplan_meier
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -15,14 +18,26 @@ if TYPE_CHECKING:
 QUIET = "#888888"
 CORNER = 0.85
 """Accuracies above this are drawn once more, enlarged: most runs that learn at all end there."""
+COUNTS_AT = 1.03
+"""Height at which the counts of bars stand: above every interval."""
+
+
+def task_name(task: str) -> str:
+    """`C$_{2}$` for C2, as the paper writes it; other names as they are."""
+    return re.sub(r"\b([A-Z])(\d+)\b", r"\1$_{\2}$", task)
 
 
 def success_bars(
-    axis: Axes, places: Sequence[str], series: Mapping[str, Sequence[Rate | None]], counts: bool = True
+    axis: Axes,
+    places: Sequence[str],
+    series: Mapping[str, Sequence[Rate | None]],
+    counts: bool = True,
+    what: str = "runs that succeed",
 ) -> None:
-    """Bars of rates, a cluster a place and a bar a series, with Wilson's intervals; None leaves a gap.
+    """Bars of rates with Wilson's intervals: a cluster for each place, a bar for each series; None leaves a
+    gap.
 
-    counts: write k/n above each bar.
+    counts: write k/n above each bar. what: the name of the axis, which says what was counted.
     """
     width = 0.8 / max(1, len(series))
     for i, (name, rates) in enumerate(series.items()):
@@ -46,16 +61,16 @@ def success_bars(
                 axis.plot([x], [0], color=PALETTE[i % len(PALETTE)], markersize=6, zorder=4, **mark)
             if counts:
                 text = f"{rate.successes}/{rate.trials}"
-                axis.annotate(
-                    text, (x, interval.high), (0, 2), textcoords="offset points", ha="center", fontsize=7
-                )
+                axis.annotate(text, (x, COUNTS_AT), ha="center", fontsize=7)
     axis.set_xticks(range(len(places)), places)
-    rate_axis(axis)
+    rate_axis(axis, what)
     axis.grid(axis="x", visible=False)
 
 
-def rate_lines(axis: Axes, series: Mapping[str, Sequence[tuple[float, Rate]]]) -> None:
-    """Rates over a number on a logarithmic axis, a line a series, with Wilson's intervals.
+def rate_lines(
+    axis: Axes, series: Mapping[str, Sequence[tuple[float, Rate]]], what: str = "runs that succeed"
+) -> None:
+    """Rates over a number on a logarithmic axis, a line for each series, with Wilson's intervals.
 
     Each line stands a few percent beside the last, so that equal ones are both seen.
     """
@@ -81,49 +96,100 @@ def rate_lines(axis: Axes, series: Mapping[str, Sequence[tuple[float, Rate]]]) -
         )
     axis.set_xscale("log", base=2)
     axis.minorticks_off()
-    rate_axis(axis)
+    rate_axis(axis, what)
 
 
-def rate_axis(axis: Axes) -> None:
+def rate_axis(axis: Axes, what: str) -> None:
     axis.set_ylim(0, 1.12)
     axis.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", "25", "50", "75", "100 %"])
-    axis.set_ylabel("success rate")
+    axis.set_ylabel(what)
+
+
+def waiting_curves(
+    axis: Axes, series: Mapping[str, Sequence[Waiting]], what: str = "runs that have internalized"
+) -> None:
+    """The share that has seen the event by each time, with Kaplan and Meier's intervals; a tick where it ended.
+
+    Curves that lie on each other are told apart by their lines and by the numbers in the legend.
+    """
+    end = max((wait.time for waits in series.values() for wait in waits), default=1.0)
+    for i, (name, waits) in enumerate(series.items()):
+        if not waits:
+            continue
+        points = kaplan_meier(waits)
+        times = [*(point.time for point in points), end]
+        shares = [1 - point.share for point in points]
+        low, high = ([1 - getattr(point.interval, side) for point in points] for side in ("high", "low"))
+        colour = PALETTE[i % len(PALETTE)]
+        label = f"{name} ({sum(wait.happened for wait in waits)} of {len(waits)})"
+        style: dict[str, Any] = {"color": colour, "where": "post"}
+        axis.step(times, [*shares, shares[-1]], LINES[i % len(LINES)], label=label, clip_on=False, **style)
+        band: dict[str, Any] = {"step": "post", "color": colour, "alpha": 0.12, "linewidth": 0}
+        axis.fill_between(times, [*low, low[-1]], [*high, high[-1]], **band)
+        axis.plot([end], [shares[-1]], MARKERS[i % len(MARKERS)], color=colour, markersize=5, clip_on=False)
+    axis.set(xlim=(0, end), xlabel="iterations")
+    rate_axis(axis, what)
+    axis.set_ylim(-0.02, 1.02)
 
 
 def accuracy_scatter(
-    axis: Axes, series: Mapping[str, Sequence[tuple[float, float]]], names: Sequence[str], chance: float
+    axis: Axes, points: Sequence[tuple[float, float, str, str]], chance: float, corner: bool = False
 ) -> None:
-    """ID against OOD accuracy, a point a run; the paper's bar and chance as lines; the upper corner enlarged.
+    """ID against OOD accuracy, a mark for each run (ID, OOD, its colour, its marker); the bar and chance as
+    lines.
 
-    names: the series of all panels, so that a name looks the same in each.
+    corner: only the upper corner, enlarged, where most runs that learn at all end.
     """
-    low = max(0.0, chance - 0.15)
-    corner = axis.inset_axes((0.13, 0.47, 0.5, 0.5))
-    for place, least in ((axis, low), (corner, CORNER)):
-        for name, points in series.items():
-            i = names.index(name)
-            place.scatter(
-                [x for x, _ in points],
-                [y for _, y in points],
-                label=name,
-                facecolors=PALETTE[i % len(PALETTE)],
-                edgecolors="white",
-                linewidths=0.5,
-                marker=MARKERS[i % len(MARKERS)],
-                s=42,
-                alpha=0.85,
-                zorder=3,
+    low = CORNER if corner else max(0.0, chance - 0.15)
+    for x, y, colour, marker in points:
+        if min(x, y) >= low:
+            face = "none" if marker == "x" else colour
+            style: dict[str, Any] = (
+                {"facecolors": face, "edgecolors": colour} if marker != "x" else {"color": colour}
             )
-        for bar, line in ((SUCCESS, "--"), (chance, ":")):
-            place.axvline(bar, color=QUIET, linewidth=0.8, linestyle=line, zorder=0)
-            place.axhline(bar, color=QUIET, linewidth=0.8, linestyle=line, zorder=0)
-        place.plot([0, 1], [0, 1], color=QUIET, linewidth=0.8, alpha=0.5, zorder=0)
-        place.set(xlim=(least, 1.01), ylim=(least, 1.01), aspect="equal")
-    axis.set(xlabel="ID accuracy", ylabel="OOD accuracy")
-    ticks = [CORNER, SUCCESS, 1.0]
-    corner.set(xticks=ticks, yticks=ticks)
-    corner.tick_params(labelsize=7)
-    axis.indicate_inset_zoom(corner, edgecolor=QUIET)
+            axis.scatter(
+                [x], [y], marker=marker, s=38, alpha=0.8, linewidths=1.0, zorder=3, clip_on=False, **style
+            )
+    for bar, line in ((SUCCESS, "--"), (chance, ":")):
+        axis.axvline(bar, color=QUIET, linewidth=0.8, linestyle=line, zorder=0)
+        axis.axhline(bar, color=QUIET, linewidth=0.8, linestyle=line, zorder=0)
+    axis.plot([0, 1], [0, 1], color=QUIET, linewidth=0.8, alpha=0.5, zorder=0)
+    top = 1.0 + 0.02 * (1 - low)
+    axis.set(xlim=(low, top), ylim=(low, top), aspect="equal", xlabel="ID accuracy", ylabel="OOD accuracy")
+
+
+def accuracy_over_stages(axis: Axes, runs: Sequence[Sequence[Mapping[str, Any]]], chance: float) -> None:
+    """Accuracy on the stage's own target, ID and OOD, at its end: faint for each run, strong for their median.
+
+    runs: the last measurement of each stage, in order. A run is drawn as long as it succeeds in distribution:
+    of one that is lost, nothing can be said about what it loses outside.
+    """
+    for i, (side, label) in enumerate((("id", "in distribution"), ("ood", "out of distribution"))):
+        key = f"{side}_target_accuracy"
+        at: dict[int, list[float]] = {}
+        for ends in runs:
+            kept = _until_lost(ends)
+            axis.plot([end["stage"] for end in kept], [end[key] for end in kept], LINES[i], color=PALETTE[i],
+                      alpha=0.25, lw=0.9)  # fmt: skip
+            for end in kept:
+                at.setdefault(end["stage"], []).append(end[key])
+        stages = sorted(at)
+        axis.plot(stages, [median(at[stage]) for stage in stages], LINES[i], color=PALETTE[i], lw=2.2,
+                  marker=MARKERS[i], markersize=4, label=f"{label}, median of runs not lost")  # fmt: skip
+    axis.axhline(chance, color=QUIET, linewidth=0.8, zorder=0)
+    axis.axhline(SUCCESS, color=QUIET, linewidth=0.8, linestyle="--", zorder=0)
+    axis.set(xlabel="stage", ylabel="accuracy at the stage's end", ylim=(0, 1.03))
+    axis.set_xlim(left=0.5)
+
+
+def _until_lost(ends: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The stages before the first whose own target the run did not reach."""
+    kept: list[Mapping[str, Any]] = []
+    for end in ends:
+        if end["id_target_accuracy"] <= SUCCESS:
+            break
+        kept.append(end)
+    return kept
 
 
 def accuracy_over_training(axis: Axes, rows: Sequence[Mapping[str, Any]], chance: float) -> None:

@@ -1,30 +1,35 @@
-"""One file a figure of the paper: its cases at three tiers, its drawing, its claims."""
+"""The figures of the paper and the frame that makes them: cases, claims, verdicts, results, the report."""
 
-from internalize.figures.claims import Claim
-from internalize.figures.comparison_tests import GainsMore, MeanBelowZero, MoreOften, OftenWithout
+from internalize.figures.cases import Grid
+from internalize.figures.claims import Claim, Control
 from internalize.figures.figure import Figure, Material
-from internalize.figures.grids import Grid
-from internalize.figures.making import make
-from internalize.figures.rate_tests import Always, OnItsSide, RateAbove, RateBelow, RateBetween
+from internalize.figures.numbers import Alike, Larger, MeanBeyond, WithField
+from internalize.figures.rates import Always, MoreOften, OftenWithout, RateAbove, RateBelow, RateBetween
+from internalize.figures.results import make, plan
 from internalize.figures.rows import group, rate
-from internalize.figures.trend_tests import WithField
+from internalize.figures.waiting import CostsMore, GainsMore, Sooner
 
 __all__ = [
+    "Alike",
     "Always",
     "Claim",
+    "Control",
+    "CostsMore",
     "Figure",
     "GainsMore",
     "Grid",
+    "Larger",
     "Material",
-    "MeanBelowZero",
+    "MeanBeyond",
     "MoreOften",
     "OftenWithout",
-    "OnItsSide",
     "RateAbove",
     "RateBelow",
     "RateBetween",
+    "Sooner",
     "WithField",
     "group",
     "make",
+    "plan",
     "rate",
 ]

@@ -17,18 +17,20 @@ from internalize.configs.outputs import is_standard_output, write_output
 from internalize.display.fleet import fleet_view
 from internalize.display.terminal import duration, errors_console, results_table
 from internalize.errors import BadInput, require
-from internalize.figures.catalogue import NAMES, find_figure
+from internalize.figures.cases import Tier
 from internalize.figures.claims import UNDETECTABLE
 from internalize.figures.estimates import status
 from internalize.figures.figure import Figure
-from internalize.figures.grids import TIERS, Tier
-from internalize.figures.making import VERDICT, Made, plan, read, results_folder, train_missing, write
+from internalize.figures.paper import NAMES, find_figure
+from internalize.figures.results import VERDICT, Made, plan, read, results_folder, train_missing, write
 from internalize.figures.verdicts import told_p
 from internalize.runs.atomic import read_json
 from internalize.runs.finding import runs_folder
 from internalize.sweeps import Sweep, SweepOutcome
 from internalize.sweeps.run import BackendName, RayOptions
 
+LISTED: tuple[Tier, ...] = ("laptop", "paper")
+"""Tiers whose runs the list of figures tells of."""
 MOST_MISSING = 5
 """Missing runs that are named; of more, how many there are is said."""
 
@@ -54,9 +56,9 @@ def figures_command(arguments: FiguresArguments) -> None:
         return
     rows = []
     for entry in entries:
-        progress = (_progress(entry["runs"][tier]) for tier in TIERS[1:])
+        progress = (_progress(entry["runs"][tier]) for tier in LISTED)
         rows.append([entry["figure"], entry["shows"], *progress, entry["verdicts"]])
-    columns = ["figure", "shows", "laptop", "paper", "claims"]
+    columns = ["figure", "shows", *LISTED, "claims"]
     Console(highlight=False).print(_wide_table(columns, rows))
     Console(highlight=False).print(
         "internalize figure NAME [--tier laptop] makes one; --plan shows its claims."
@@ -64,7 +66,7 @@ def figures_command(arguments: FiguresArguments) -> None:
 
 
 def _entry(figure: Figure, arguments: FiguresArguments) -> dict[str, Any]:
-    found = {tier: status(figure, tier, arguments.out) for tier in TIERS}
+    found = {tier: status(figure, tier, arguments.out) for tier in LISTED}
     entry: dict[str, Any] = {
         "figure": figure.name,
         "paper": figure.paper,
@@ -84,7 +86,7 @@ def _progress(found: dict[str, Any]) -> str:
 
 
 def _verdicts_told(folder: Path) -> str:
-    """`3 confirmed, 1 not confirmed`, from the results that are there."""
+    """`3 confirmed, 1 planned`, from the results that are there."""
     try:
         words = [claim["verdict"] for claim in read_json(folder / VERDICT)["claims"]]
     except (OSError, ValueError, KeyError):
@@ -108,7 +110,8 @@ class FigureArguments:
     name: Annotated[str, tyro.conf.Positional]
     """Which: see `internalize figures`."""
     tier: Tier = "laptop"
-    """smoke: seconds, nothing is judged; laptop: minutes to an hour; paper: the paper's own sizes."""
+    """smoke: seconds, nothing is judged; toy: minutes, sizes at which inputs repeat; laptop: hours, the paper's
+    premise holds; paper: the paper's own sizes."""
     out: Path = field(default_factory=runs_folder)
     """Folder of the runs, shared by all figures."""
     results: Path = Path("results")
@@ -119,6 +122,8 @@ class FigureArguments:
     """Runs at the same time; as many as there are cores if not given."""
     train: bool = True
     """Carry out what is missing; otherwise draw with the runs that are there, and say what is missing."""
+    later: bool = False
+    """Carry out also the runs that are only planned."""
     plan: bool = False
     """Show the claims, their tests and what they can detect, and do nothing."""
     quiet: bool = False
@@ -143,9 +148,9 @@ def figure_command(arguments: FigureArguments) -> int:
         errors_console().print(f"interrupted: {told}, --no-train draws what is there", soft_wrap=True)
         return ended.exit_code
     made = read(figure, arguments.tier, arguments.out)
-    if not made.material.rows:
+    if not made.material.rows and made.missing:
         what = f"{len(made.missing)} runs are missing, for example {made.missing[0]}"
-        raise BadInput("figure", f"nothing to draw of {figure.name} in {arguments.out}: {what}")
+        errors_console().print(f"nothing to draw of {figure.name} in {arguments.out}: {what}", soft_wrap=True)
     written = write(made, folder)
     if arguments.json:
         print(json.dumps(read_json(folder / VERDICT)))
@@ -171,7 +176,7 @@ def _train(figure: Figure, arguments: FigureArguments) -> SweepOutcome | None:
             _warn_of_blind_claims(figure, sweep)
     view = fleet_view(f"{figure.name}, {arguments.tier}", headline, unit=unit) if headline else None
     where = {"backend": arguments.backend, "workers": arguments.workers, "ray": arguments.ray}
-    return train_missing(figure, arguments.tier, arguments.out, view, **where)
+    return train_missing(figure, arguments.tier, arguments.out, view, arguments.later, **where)
 
 
 def _warn_of_blind_claims(figure: Figure, sweep: Sweep) -> None:
@@ -185,22 +190,34 @@ def _warn_of_blind_claims(figure: Figure, sweep: Sweep) -> None:
 
 
 def _print_plan(figure: Figure, arguments: FigureArguments) -> None:
-    sweep = figure.sweep(arguments.tier)
+    sweep = figure.sweep(arguments.tier, later=True)
+    later = len(sweep.cases) - len(figure.sweep(arguments.tier).cases)
     planned = plan(figure, figure.planned(sweep))
     if arguments.json:
         print(
             json.dumps(
-                {"figure": figure.name, "tier": arguments.tier, "runs": len(sweep.cases), "claims": planned}
+                {
+                    "figure": figure.name,
+                    "tier": arguments.tier,
+                    "runs": len(sweep.cases),
+                    "later": later,
+                    "claims": planned,
+                }
             )
         )
         return
     console = Console(highlight=False)
-    console.print(f"{figure.name} ({figure.paper}), {arguments.tier} tier: {len(sweep.cases)} runs")
+    only_planned = f", {later} of them only planned (--later)" if later else ""
+    console.print(
+        f"{figure.name} ({figure.paper}), {arguments.tier} tier: {len(sweep.cases)} runs{only_planned}"
+    )
     for line in figure.caption_lines(arguments.tier):
         console.print(line)
     for entry in planned:
         console.print(f"\n[bold]{entry['claim']}[/bold]: {entry['sentence']}")
         console.print(f"  {entry['method']}")
+        if entry["controls"]:
+            console.print(f"  only if: {entry['controls']}")
         console.print(f"  the least it can see: {entry['detects']}")
     if arguments.tier == "smoke":
         console.print("\nNo claim is judged at the smoke tier.")
@@ -214,14 +231,13 @@ def _print_made(made: Made, written: list[Path]) -> None:
             console.print(f"  {line}")
         if len(made.missing) > MOST_MISSING:
             console.print(f"  and {len(made.missing) - MOST_MISSING} more")
-    if made.verdicts:
+    if made.judgements:
         rows = [
-            [verdict.claim.name, verdict.word, told_p(verdict.to_json()), verdict.evidence.numbers]
-            for verdict in made.verdicts
+            [one.claim.name, one.word, one.scale or "–", told_p(one.to_json()), one.numbers]
+            for one in made.judgements
         ]
-        console.print(
-            results_table(f"{made.figure.name}, {made.tier}", ["claim", "verdict", "p", "found"], rows)
-        )
+        columns = ["claim", "verdict", "scale", "p", "found"]
+        console.print(results_table(f"{made.figure.name}, {made.tier}", columns, rows))
     else:
         console.print("No claim is judged at the smoke tier.")
     console.print(
@@ -238,24 +254,29 @@ class ReportArguments:
     page: Path | None = None
     """The page to write, - for standard output; report.html in the folder of results if not given."""
     markdown: bool = False
-    """Print the claims as a Markdown table instead of writing the page."""
+    """Print the headline claims as a Markdown table instead of writing the page: the README's."""
+    claims: bool = False
+    """Print all claims as a Markdown document instead of writing the page: docs/claims.md."""
     json: bool = False
     """Print one JSON object, last."""
 
 
 def report_command(arguments: ReportArguments) -> None:
-    from internalize.figures.markdown import claims_table
-    from internalize.figures.report import find_records, report_page
+    from internalize.figures.report import claims_document, find_records, headline_table, report_page
 
     records = find_records(arguments.results)
     require(
         bool(records), "results", f"no figure in {arguments.results}: make one with internalize figure NAME"
     )
-    require(not (arguments.markdown and arguments.json), "markdown", "is for people: not with --json")
+    chosen = [name for name in ("markdown", "claims", "json") if getattr(arguments, name)]
+    require(len(chosen) <= 1, chosen[0] if chosen else "", f"not with --{chosen[-1] if chosen else ''}")
     both = arguments.json and arguments.page is not None and is_standard_output(arguments.page)
     require(not both, "page", "standard output cannot hold both the page and --json: name a file")
     if arguments.markdown:
-        print(claims_table(records))
+        print(headline_table(records))
+        return
+    if arguments.claims:
+        print(claims_document(records), end="")
         return
     path = arguments.page or arguments.results / "report.html"
     require(not path.is_dir(), "page", f"{path} is a folder: name a file")

@@ -7,8 +7,8 @@ from pathlib import Path
 from statistics import fmean
 
 from internalize.contract import RunState
+from internalize.figures.cases import Tier, shapes_of
 from internalize.figures.figure import Figure
-from internalize.figures.grids import Tier, shapes_of
 from internalize.kinds import kind_of, prepare
 from internalize.runs.cores import usable_cores
 from internalize.runs.folder import Run

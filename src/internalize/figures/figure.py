@@ -1,4 +1,4 @@
-"""What a figure is: cases at three tiers, a drawing, a caption, claims. A figure never trains."""
+"""What a figure is: cases for each tier, a drawing, a caption, claims. A figure never trains."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from internalize.errors import require
+from internalize.figures.cases import Tier, Tiers, differences, planned_rows, shapes_of, sweep_from
 from internalize.figures.claims import Claim
-from internalize.figures.derived import chain_columns
-from internalize.figures.differences import differences
-from internalize.figures.grids import Tier, Tiers, planned_rows, shapes_of, sweep_from
-from internalize.figures.rows import FigureRow
+from internalize.figures.outcomes import chain_outcomes
+from internalize.figures.rows import PAPER_SCALE, FigureRow, chain_columns, scale_of
 from internalize.runs.folder import Run
 from internalize.sweeps import Sweep
 
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
 
 PAPER_TIER: Tier = "paper"
 Columns = Callable[[FigureRow, Sequence[FigureRow]], dict[str, Any]]
+ColumnsOfRun = Callable[[FigureRow, Run], dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Material:
 
     tier: Tier
     rows: Sequence[FigureRow]
-    """One a finished run, with derived columns; of a figure without runs, whatever it computes."""
+    """One for each finished run, with derived columns; of a figure without runs, whatever it computes."""
     out: Path
     """The folder that holds the runs."""
 
@@ -41,10 +41,8 @@ class Material:
         return list(self.run(row).metrics("evaluation"))
 
 
-ColumnsOfRun = Callable[[FigureRow, Run], dict[str, Any]]
-
-
 def nothing_more(row: FigureRow, run: Run) -> dict[str, Any]:
+    """For kinds of experiment whose summary says all."""
     return {}
 
 
@@ -58,7 +56,7 @@ class Figure:
     shows: str
     """What one sees, in a line."""
     tiers: Tiers
-    """The cases of each tier; a figure of one's own may have fewer than three."""
+    """The cases of each tier; not every figure has all of them."""
     draw: Callable[[Material], Drawing]
     caption: str
     claims: Sequence[Claim]
@@ -66,17 +64,18 @@ class Figure:
     """Readings and other facts that belong under the caption."""
     columns: Columns = chain_columns
     """Columns from a row's own fields, given all cases of the tier; also for cases that have not run."""
-    columns_of_run: ColumnsOfRun = nothing_more
+    columns_of_run: ColumnsOfRun = chain_outcomes
     """Further columns of a finished run, from its folder."""
     table: Callable[[Tier], list[dict[str, Any]]] | None = None
     """Of a figure that needs no runs: its rows."""
     keeps_stages: bool = False
     """Whether the drawing needs the weights at stage ends."""
 
-    def sweep(self, tier: Tier) -> Sweep:
+    def sweep(self, tier: Tier, later: bool = False) -> Sweep:
+        """The runs of a tier; later: also those that are only planned."""
         known = ", ".join(self.tiers)
         require(tier in self.tiers, "tier", f"{self.name} has no cases for {tier}; it has {known}")
-        return sweep_from(f"{self.name}-{tier}", self.tiers[tier])
+        return sweep_from(f"{self.name}-{tier}", self.tiers[tier], later)
 
     def planned(self, sweep: Sweep) -> list[dict[str, Any]]:
         """The cases as rows: fields and derived columns, no results."""
@@ -85,17 +84,33 @@ class Figure:
 
     def rows(self, found: Sequence[FigureRow], sweep: Sweep, out: Path) -> list[dict[str, Any]]:
         """The rows of finished runs with every derived column."""
-        cases = planned_rows(sweep)
-        return [
-            {**row, **self.columns(row, cases), **self.columns_of_run(row, Run(out / row["run"]))}
-            for row in found
-        ]
+        cases, paper = planned_rows(sweep), self._paper_cases()
+        rows = []
+        for plain in found:
+            row = {**plain, **self.columns(plain, cases)}
+            row |= self.columns_of_run(row, Run(out / row["run"]))
+            rows.append({**row, "scale": scale_of(row, paper)})
+        return rows
+
+    def table_rows(self, tier: Tier) -> list[dict[str, Any]]:
+        """Of a figure that needs no runs. What is computed exactly is as large as the paper wants it."""
+        assert self.table is not None
+        return [{**row, "scale": PAPER_SCALE} for row in self.table(tier)]
+
+    def _paper_cases(self) -> list[dict[str, Any]]:
+        """The paper's cases, each once: seeds do not matter."""
+        if PAPER_TIER not in self.tiers:
+            return []
+        from internalize.configs.codec import to_json
+        from internalize.runs.exporting import flat
+
+        return [flat(to_json(config), lists_as_text=False) for config in shapes_of(self.tiers[PAPER_TIER])]
 
     def differences(self, tier: Tier) -> list[str]:
         """What this tier has other than the paper."""
         if tier == PAPER_TIER or self.table is not None or PAPER_TIER not in self.tiers:
             return []
-        ours, paper = (shapes_of(self.tiers[which]) for which in (tier, PAPER_TIER))
+        ours, paper = (shapes_of(self.tiers[which], later=True) for which in (tier, PAPER_TIER))
         return differences(ours, paper)
 
     def caption_lines(self, tier: Tier) -> list[str]:

@@ -1,8 +1,10 @@
-"""One page with all figures that there are: self-contained, for people and printers."""
+"""All results that there are, as one self-contained page and as Markdown tables: pure functions of the
+records."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,10 +14,11 @@ from internalize.display import page
 from internalize.display.plots import saved_svg_inline
 from internalize.display.terminal import duration
 from internalize.errors import require
-from internalize.figures.catalogue import NAMES
-from internalize.figures.grids import TIERS
-from internalize.figures.making import VERDICT
-from internalize.figures.verdicts import told_p
+from internalize.figures.cases import TIERS
+from internalize.figures.paper import NAMES
+from internalize.figures.results import VERDICT
+from internalize.figures.rows import TOY_SCALE
+from internalize.figures.verdicts import WORDS, told_p
 from internalize.runs.atomic import read_json
 
 Record = dict[str, Any]
@@ -35,7 +38,7 @@ def find_records(results: Path) -> list[tuple[Record, Path]]:
         whole = isinstance(record, dict) and set(PARTS) <= set(record) and record["tier"] in TIERS
         require(whole, "results", f"{path} is no whole verdict; make the figure again: {path.parent.name}")
         found.append((record, path.parent))
-    order, tiers = list(NAMES), ("laptop", "paper", "smoke")
+    order, tiers = list(NAMES), ("paper", "laptop", "toy", "smoke")
     order += [record["figure"] for record, _ in found]  # one's own come last
     return sorted(found, key=lambda entry: (order.index(entry[0]["figure"]), tiers.index(entry[0]["tier"])))
 
@@ -44,12 +47,15 @@ def report_page(records: Sequence[tuple[Record, Path]]) -> str:
     sections = [
         page.contents({folder.name: _title(record) for record, folder in records}),
         page.heading("All claims"),
-        page.table(["claim", "verdict"], _claim_rows(records)),
+        page.table(["claim", "scale", "verdict"], _claim_rows(records)),
         page.paragraph(
-            "A verdict is the two-sided test at 5 %, by Holm's correction over all claims of a figure: "
-            "confirmed; contradicted, if the contrary is significant (p is then the contrary's); underpowered, "
-            "if it could not have been significant even with every claim of the figure at its clearest; else "
-            "not confirmed. Verdicts are about the sizes that were run, often far smaller than the paper's."
+            "A verdict is the two-sided test at 5 %, by Holm's correction over the claims of a figure "
+            "that have "
+            "data: confirmed; contradicted, if the contrary is significant (p is then the contrary's); "
+            "inconclusive, if neither is. Not testable here: something that must hold first does not. Planned: "
+            "there are no runs yet. The scale says how far the runs are from the paper's own; a toy "
+            "supports no "
+            "claim."
         ),
         *(section for record, folder in records for section in _figure_sections(record, folder)),
     ]
@@ -76,14 +82,14 @@ def _title(record: Record) -> str:
 
 def _claim_rows(records: Sequence[tuple[Record, Path]]) -> list[list[str]]:
     return [
-        [f"{_title(record)}: {claim['sentence']}", claim["verdict"]]
+        [f"{_title(record)}: {with_indices(claim['sentence'])}", claim["scale"] or "–", claim["verdict"]]
         for record, _ in records
         for claim in record["claims"]
     ]
 
 
 def _figure_sections(record: Record, folder: Path) -> list[str]:
-    caption = " ".join([f"{record['paper']}. {record['caption']}", *record["notes"]])
+    caption = with_indices(" ".join([f"{record['paper']}. {record['caption']}", *record["notes"]]))
     sections = [page.heading(f"{_title(record)}: {record['shows']}", folder.name)]
     picture = folder / f"{record['figure']}.svg"
     if picture.is_file():
@@ -100,19 +106,21 @@ def _figure_sections(record: Record, folder: Path) -> list[str]:
             claim["numbers"],
             f"{claim['method']}; p = {told_p(claim)} after Holm's correction. "
             f"The least the plan can see: {detects.get(claim['claim'], '')}.",
+            f"Scale: {claim['scale'] or 'none yet'}.",
         ]
-        sections.append(
-            page.statement(claim["verdict"], claim["sentence"], fine, MOODS.get(claim["verdict"], ""))
-        )
+        sentence, mood = with_indices(claim["sentence"]), MOODS.get(claim["verdict"], "")
+        sections.append(page.statement(claim["verdict"], sentence, [with_indices(line) for line in fine], mood))
     sections.append(page.details("config, versions and machine", _small_print(record)))
     return sections
 
 
 def _runs_told(record: Record) -> str:
     runs = record["runs"]
-    if not runs["planned"]:
+    if not runs["planned"] and not runs.get("later"):
         return "No runs are needed."
     told = f"{runs['done']} of {runs['planned']} runs, {duration(runs['seconds'])} of one core in all."
+    if runs.get("later"):
+        told += f" {runs['later']} more are planned for later."
     if not record["judged"]:
         told += " No claim is judged at the smoke tier."
     return told + (f" Missing: {'; '.join(runs['missing'][:5])}." if runs["missing"] else "")
@@ -136,3 +144,100 @@ def _footer(records: Sequence[tuple[Record, Path]]) -> str:
     }
     machines = ", ".join(sorted(processors))
     return f"internalize {', '.join(versions)}; torch {', '.join(torches)}; runs on {machines}"
+
+
+# Markdown ----------------------------------------------------------------------------------------------------
+
+
+def headline_table(records: Sequence[tuple[Record, Path]]) -> str:
+    """The headline claims, each at the largest scale at which there is a verdict; toys support none of them."""
+    lines = ["| claim | scale | numbers | verdict |", "|---|---|---|---|"]
+    for name in _names(records):
+        of_figure = [record for record, _ in records if record["figure"] == name]
+        for claim in _best_claims([record for record in of_figure if record["tier"] in ("laptop", "paper")]):
+            if claim["headline"]:
+                lines.append(_line([claim["sentence"], *_scale_numbers_verdict(claim)]))
+    return "\n".join(lines)
+
+
+def claims_document(records: Sequence[tuple[Record, Path]]) -> str:
+    """Every claim of every figure: what must hold, the test, what was found; toys apart, at the end."""
+    words = Counter(
+        claim["verdict"]
+        for record, _ in records
+        if record["tier"] in ("laptop", "paper")
+        for claim in record["claims"]
+    )
+    told = ", ".join(f"{words[word]} {word}" for word in WORDS if words[word])
+    parts = [CLAIMS_HEAD.format(counts=told)]
+    for title, toys in (("Claims", False), ("Toys", True)):
+        parts.append(f"## {title}\n" + (TOYS_HEAD if toys else ""))
+        for record, _ in records:
+            if record["tier"] != "smoke" and (record["tier"] == "toy") == toys and record["claims"]:
+                parts.append(_claims_of_figure(record, brief=toys))
+    return "\n".join(parts) + "\n"
+
+
+CLAIMS_HEAD = """# The paper's claims, one by one
+
+This page is written by `internalize report --claims > docs/claims.md` from the verdicts in `results/`.
+{counts}. How a
+claim is judged: [figures.md](figures.md). *p* is two-sided, after Holm's correction over the claims of a
+figure that have data; intervals are at 95 %.
+"""
+TOYS_HEAD = """
+The first runs, at sizes where nearly every input was seen in training, often many times, and judged by the
+tests of that time. They support no claim; they stand here as a record.
+"""
+
+
+def _claims_of_figure(record: Record, brief: bool) -> str:
+    columns = ["claim", "scale", "numbers", "p", "verdict"]
+    lines = [f"### `{_title(record)}`: {with_indices(record['paper'])}\n"]
+    lines += [_line(columns), "|" + "---|" * len(columns)]
+    for claim in record["claims"]:
+        scale, numbers, verdict = _scale_numbers_verdict(claim)
+        sentence = claim["sentence"]
+        if not brief:
+            only_if = "; ".join(dict.fromkeys(claim.get("controls", [])))
+            sentence += f" <br> *{claim['method']}" + (f"; only if: {only_if}*" if only_if else "*")
+        lines.append(_line([sentence, scale, numbers, told_p(claim), verdict]))
+    return "\n".join(lines) + "\n"
+
+
+def _names(records: Sequence[tuple[Record, Path]]) -> list[str]:
+    return list(dict.fromkeys([*NAMES, *(record["figure"] for record, _ in records)]))
+
+
+def _best_claims(records: Sequence[Record]) -> list[dict[str, Any]]:
+    """Of the records of one figure, each claim once: with a verdict rather than planned, at the larger scale
+    first."""
+    best: dict[str, dict[str, Any]] = {}
+    for record in records:  # the paper's tier comes first
+        for found in record["claims"]:
+            toy = {"verdict": "planned", "numbers": "so far a toy only", "scale": None}
+            claim = {**found, **toy} if found["scale"] == TOY_SCALE else found
+            known = best.get(claim["claim"])
+            if known is None or (known["verdict"] == "planned" and claim["verdict"] != "planned"):
+                best[claim["claim"]] = claim
+    return list(best.values())
+
+
+def _scale_numbers_verdict(claim: dict[str, Any]) -> list[str]:
+    return [claim["scale"] or "–", claim["numbers"], f"**{claim['verdict']}**"]
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(with_indices(cell).replace("|", "\\|") for cell in cells) + " |"
+
+
+def with_indices(text: str) -> str:
+    """`C₁₁` for C_11, and `S₃` for S3: as the paper writes the names of tasks."""
+
+    def lower(match: re.Match[str]) -> str:
+        return match[1] + match[2].translate(SUBSCRIPTS)
+
+    return re.sub(r"\b([CS])_?(\d+)\b(?![×x])", lower, text)
+
+
+SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")

@@ -1,19 +1,27 @@
-"""Rows of finished runs, and groups among them."""
+"""Rows of finished runs, groups among them, and the columns that claims and drawings need beside a run's
+own."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
-from internalize.statistics import Rate
+from internalize.constructions.general import kind_of_order
+from internalize.statistics import SUCCESS, Rate
+from internalize.tasks.names import find_task
 
 FigureRow = Mapping[str, Any]
 """A finished run: its config's fields by dotted names, its results, and what a figure derives from them."""
 
 
+RESULTS = ("succeeded", "internalized")
+"""Fields of a group that only a finished run has."""
+
+
 @dataclass(frozen=True)
-class Group:
+class Members:
     """The rows whose fields have the given values; a tuple of values means any of them."""
 
     label: str
@@ -21,6 +29,10 @@ class Group:
 
     def of(self, rows: Iterable[FigureRow]) -> list[FigureRow]:
         return [row for row in rows if all(_fits(row.get(field), wanted) for field, wanted in self.where)]
+
+    def whatever_came_out(self) -> Members:
+        """The same runs without asking how they ended."""
+        return Members(self.label, tuple(entry for entry in self.where if entry[0] not in RESULTS))
 
     def planned(self, cases: Iterable[FigureRow]) -> list[FigureRow]:
         """The cases that may come to belong here: of fields that only a finished run has, any value may."""
@@ -31,9 +43,9 @@ class Group:
         ]
 
 
-def group(label: str, **where: Any) -> Group:
+def group(label: str, **where: Any) -> Members:
     """A group by its fields; two underscores stand for the dot: model__heads=32."""
-    return Group(label, tuple((field.replace("__", "."), wanted) for field, wanted in where.items()))
+    return Members(label, tuple((field.replace("__", "."), wanted) for field, wanted in where.items()))
 
 
 def _fits(value: Any, wanted: Any) -> bool:
@@ -46,27 +58,149 @@ def rate(rows: Sequence[FigureRow], outcome: str) -> Rate:
     return Rate(sum(known), len(known))
 
 
-def counted(of: Rate) -> str:
-    """`13 of 15`."""
-    return f"{of.successes} of {of.trials}"
+def numbers_of(rows: Sequence[FigureRow], value: str) -> list[float]:
+    """The value of every row that has one."""
+    return [float(row[value]) for row in rows if row.get(value) is not None]
 
+
+def values_at(rows: Iterable[FigureRow], field: str | None) -> list[Any]:
+    """The values of a field, each once, in the order of the rows; one None for no field."""
+    return [None] if field is None else list(dict.fromkeys(row.get(field) for row in rows))
+
+
+def part_of(rows: Iterable[FigureRow], field: str | None, value: Any) -> list[FigureRow]:
+    """The rows with that value of the field; all of them for no field."""
+    return [row for row in rows if field is None or row.get(field) == value]
+
+
+# Words ------------------------------------------------------------------------------------------------------
 
 WORDS = {
     "succeeded": "success ID",
     "ood_succeeded": "success OOD",
     "ood_failed": "failure OOD",
-    "ood_gap_trend": "trend of OOD minus ID accuracy",
-    "ood_gap_change": "change of OOD minus ID accuracy",
+    "ood_gap": "ID minus OOD accuracy",
+    "ood_gap_trend": "trend of OOD minus ID accuracy over the stages",
+    "above_chance": "ID accuracy above chance",
+    "near_chance": "accuracy near chance",
+    "skill": "ID accuracy from chance (0) to perfect (1)",
+    "only_distributional": "internalization in the distributional sense alone",
+    "h_succeeded": "success of h(x)",
+    "h_folded_succeeded": "success of h(x) with the neutral hints folded in",
     "both_succeeded": "success in both ways",
     "chain_succeeded": "success ID with the chain",
     "chain_ood_succeeded": "success OOD with the chain",
-    "in_the_middle": "accuracy in the middle",
+    "chain_learned": "the chain learned in stage 1",
     "model.heads": "heads",
     "model.depth": "depth",
     "model.width": "width",
+    "horizon": "T",
 }
 
 
 def in_words(name: str) -> str:
     """A column's name for people."""
     return WORDS.get(name, name.replace("_", " "))
+
+
+def counted(of: Rate) -> str:
+    """`13 of 15`."""
+    return f"{of.successes} of {of.trials}"
+
+
+def percents(share: float) -> str:
+    return f"{100 * share:.0f} %"
+
+
+# Columns ----------------------------------------------------------------------------------------------------
+
+NEAR_CHANCE = 0.1
+"""A run within this of chance has learned nothing to speak of."""
+
+
+def chain_columns(row: FigureRow, cases: Sequence[FigureRow]) -> dict[str, Any]:
+    """order and its kind, MLP width, views per input, chance; of finished runs also how they ended."""
+    columns: dict[str, Any] = {"mlp_width": row["model.mlp"] or 4 * row["model.width"]}
+    counter = re.fullmatch(r"C(\d+)", row["task"])
+    columns["order"] = int(counter[1]) if counter else None
+    columns["order_kind"] = kind_of_order(columns["order"]) if counter else "not a counter"
+    task = find_task(row["task"], "task", {})[0]
+    columns["chance"] = 1 / task.states  # as good as guessing, after many uniform symbols of a group
+    columns["views_per_input"] = views_per_input(row, task.symbols)
+    if "id_accuracy" in row:
+        columns |= _how_it_ended(row, columns["chance"])
+    return columns
+
+
+def _how_it_ended(row: FigureRow, chance: float) -> dict[str, Any]:
+    accuracy = row["id_accuracy"]
+    found: dict[str, Any] = {
+        "ood_failed": not row["ood_succeeded"],
+        "ood_gap": accuracy - row["ood_accuracy"],
+        "above_chance": accuracy - chance,
+        "skill": (accuracy - chance) / (1 - chance),
+        "near_chance": accuracy <= chance + NEAR_CHANCE,
+    }
+    if "chain_id_accuracy" in row:
+        found["chain_succeeded"] = row["chain_id_accuracy"] > SUCCESS
+        found["chain_ood_succeeded"] = row["chain_ood_accuracy"] > SUCCESS
+        found["both_succeeded"] = bool(row["succeeded"]) and found["chain_succeeded"]
+    return found
+
+
+def no_columns(row: FigureRow, cases: Sequence[FigureRow]) -> dict[str, Any]:
+    """For kinds of experiment whose own fields and results suffice."""
+    return {}
+
+
+# Scale ------------------------------------------------------------------------------------------------------
+
+Scale = Literal["the paper's own", "premise kept, smaller", "toy"]
+PAPER_SCALE: Scale = "the paper's own"
+SMALLER: Scale = "premise kept, smaller"
+TOY_SCALE: Scale = "toy"
+MOST_VIEWS = 0.1
+"""The paper's premise: possible inputs far exceed training sequences. Beyond this many views a case is a
+toy."""
+EXCEPTION = {"task": "C2", "horizon": 25}
+"""The paper's own C_2 cells see every input 0.19 times; with 5 % of inputs held out they are no toys."""
+EXCEPTION_VIEWS, EXCEPTION_HELD_OUT = 0.2, 0.05
+READINGS = ("seed", "held_out", "model.init_std", "kernel", "log_every", "evaluation.", "precision")
+"""Fields in which a case may differ from the paper's and still be it: the paper does not give them."""
+
+
+def views_per_input(row: FigureRow, symbols: int) -> float:
+    """How often an input is seen on average, if all iterations are used."""
+    return float(row["iterations"] * row["batch"] / float(symbols) ** row["horizon"])
+
+
+def scale_of(row: FigureRow, paper_cases: Sequence[FigureRow]) -> Scale:
+    """How far a case is from the paper's own."""
+    views = row.get("views_per_input")
+    if views is not None and views > MOST_VIEWS and not _is_exception(row):
+        return TOY_SCALE
+    own = _identity(row)
+    paper = any(all(own.get(name) == value for name, value in _identity(case).items()) for case in paper_cases)
+    return PAPER_SCALE if paper else SMALLER
+
+
+def _is_exception(row: FigureRow) -> bool:
+    held_out = row.get("held_out") or 0.0
+    is_cell = all(row.get(name) == value for name, value in EXCEPTION.items())
+    return is_cell and row["views_per_input"] <= EXCEPTION_VIEWS and held_out >= EXCEPTION_HELD_OUT
+
+
+def _identity(row: FigureRow) -> dict[str, Any]:
+    """The fields that a case of the paper fixes; an MLP of which nothing is said is four times as wide."""
+    found = {name: value for name, value in row.items() if not name.startswith(READINGS)}
+    if "model.mlp" in found:
+        found["model.mlp"] = found["model.mlp"] or 4 * found["model.width"]
+    return found
+
+
+def scale_of_all(scales: Iterable[Scale]) -> Scale:
+    """Of a claim: a toy if any of its runs is; the paper's own if all are."""
+    found = set(scales)
+    if TOY_SCALE in found:
+        return TOY_SCALE
+    return PAPER_SCALE if found == {PAPER_SCALE} else SMALLER

@@ -178,6 +178,10 @@ class Trunk(nn.Module):
 class GPT2(LanguageModel):
     """Weights are uninitialised until `initialise` or a load."""
 
+    places: Tensor | None = None
+    """(context,) the absolute position of the first token of a sequence, of the second, …; 0, 1, 2, … if not
+    given. No weight: whoever trains or asks the model sets it."""
+
     def __init__(self, config: ModelConfig, vocabulary: int, context: int) -> None:
         super().__init__(config, vocabulary, context)
         self.transformer = Trunk(config, vocabulary, context)
@@ -186,7 +190,8 @@ class GPT2(LanguageModel):
         """Token and position embeddings of (batch, new) ids that follow `seen` earlier ones."""
         x: Tensor = self.transformer.wte(tokens)
         if self.config.positions == "absolute":
-            x = x + self.transformer.wpe.weight[seen : seen + tokens.shape[1]]
+            here = slice(seen, seen + tokens.shape[1])
+            x = x + self.transformer.wpe.weight[here if self.places is None else self.places[here]]
         return x
 
     def forward(

@@ -20,8 +20,8 @@ from internalize.models.gpt2 import GPT2, LAYER_NORM_EPSILON
 
 
 def is_exportable(model: GPT2) -> bool:
-    """Whether Hugging Face's GPT-2 can express the model: it has absolute positions only."""
-    return model.config.positions == "absolute"
+    """Whether Hugging Face's GPT-2 can express the model: it has absolute positions, in order."""
+    return model.config.positions == "absolute" and model.places is None
 
 
 def folder_files(model: GPT2, tokens: Sequence[str], eos: int) -> dict[str, str]:

@@ -13,7 +13,7 @@ from internalize.errors import BadInput, require
 from internalize.runs.finding import run_folders
 from internalize.runs.folder import Run
 from internalize.statistics import wilson
-from internalize.statistics.pairs import mcnemar, paired_difference
+from internalize.statistics.groups import mcnemar, paired_difference
 
 
 @dataclass(frozen=True)

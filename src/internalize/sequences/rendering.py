@@ -100,6 +100,16 @@ class Renderer:
         """Positions the model needs: all it reads while it writes `generation_limit` tokens."""
         return self.prompt_length + self.generation_limit - 1
 
+    def places(self, states: int) -> Int[Tensor, " context"]:
+        """(context,) positions for an answer of so many states, counted from the end of the full chain.
+
+        q_T stands at 2T whatever is not shown; q_0 and the answer move up against it, the symbols stay.
+        """
+        first = self.prompt_length - 1  # of q_0
+        places = torch.arange(self.context)
+        places[first:] += self.horizon - states
+        return places.clamp(max=self.context - 1)  # of answers that are too long
+
     def prompt(
         self, symbols: Int[Tensor, "batch {self.horizon}"], answer_length: int | None = None
     ) -> Int[Tensor, "batch {self.prompt_length}"]:

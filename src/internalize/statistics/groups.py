@@ -1,17 +1,26 @@
-"""Tests between groups: exact ones for rates, permutations for anything else. Every p-value is one-sided.
+"""Tests between groups: exact ones for rates, permutations for anything else; and between pairs.
 
-`greater` asks whether the first is more than the second (or than the bar), `less` the other way round.
+Every p-value is one-sided, unless it says otherwise: `greater` asks whether the first is more than the second
+(or than the bar), `less` the other way round.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from itertools import combinations, product
 from math import comb
-from typing import Literal
+from statistics import fmean, stdev
+from typing import TYPE_CHECKING, Literal
 
-from internalize.statistics.intervals import Rate
+from internalize.statistics.intervals import Interval, Rate
+
+if TYPE_CHECKING:
+    import numpy as np
 
 Alternative = Literal["greater", "less"]
+Sided = Literal["two-sided", "greater", "less"]
 RESAMPLES = 9_999
 """Permutations drawn where there are more than these; fewer are all gone through."""
 
@@ -84,3 +93,145 @@ def _is_on_side(value: float, alternative: Alternative) -> bool:
 def least_split(first: int, second: int) -> float:
     """The least p-value a permutation test between groups of these sizes can give."""
     return max(1 / comb(first + second, first), 1 / (RESAMPLES + 1))
+
+
+# Within strata -----------------------------------------------------------------------------------------------
+
+
+def stratified_difference(
+    first: Sequence[float],
+    second: Sequence[float],
+    strata: tuple[Sequence[Hashable], Sequence[Hashable]],
+    alternative: Alternative = "greater",
+) -> float:
+    """The permutation test of a difference of means, values exchanged only within a stratum such as a task.
+
+    For outcomes that are yes or no this is Mantel and Haenszel's test, exactly. A stratum in which one of the
+    groups has nothing says nothing.
+    """
+    parts = []
+    for label in dict.fromkeys([*strata[0], *strata[1]]):
+        one, other = (
+            [float(value) for value, own in zip(values, labels, strict=True) if own == label]
+            for values, labels in zip((first, second), strata, strict=True)
+        )
+        if one and other:
+            parts.append((one, other))
+    if not parts:
+        raise ValueError("no stratum has values in both groups")
+    observed = sum(sum(one) for one, _ in parts)
+    if all(value in (0.0, 1.0) for one, other in parts for value in (*one, *other)):
+        return _tail_of_counts(
+            [(len(one), len(other), sum(one) + sum(other)) for one, other in parts], observed, alternative
+        )
+    sums = exchanged_sums([([*one, *other], len(one)) for one, other in parts])
+    slack = 1e-9 * (1 + abs(observed))
+    beyond = sums >= observed - slack if alternative == "greater" else sums <= observed + slack
+    return float(beyond.mean())
+
+
+def _tail_of_counts(
+    tables: Sequence[tuple[int, int, float]], observed: float, alternative: Alternative
+) -> float:
+    """The first group's successes over all strata: a sum of hypergeometric numbers, its distribution in full.
+
+    tables: runs of the first group, runs of the second, successes of both.
+    """
+    ways = [1]  # ways[k]: to give the first groups k successes
+    for first, second, successes in tables:
+        own = [
+            comb(int(successes), k) * comb(first + second - int(successes), first - k) for k in range(first + 1)
+        ]
+        longer = [0] * (len(ways) + first)
+        for i, count in enumerate(ways):
+            for k, more in enumerate(own):
+                longer[i + k] += count * more
+        ways = longer
+    least = round(observed)
+    return sum(ways[least:] if alternative == "greater" else ways[: least + 1]) / sum(ways)
+
+
+def exchanged_sums(parts: Sequence[tuple[Sequence[float], int]]) -> np.ndarray:
+    """The sum over the first `size` values of each part, for every way to choose which values these are.
+
+    Where there are more than RESAMPLES ways, so many are drawn; the one that was observed counts among them.
+    """
+    import numpy as np
+
+    if math.prod(comb(len(values), size) for values, size in parts) <= RESAMPLES:
+        each = [[sum(chosen) for chosen in combinations(values, size)] for values, size in parts]
+        return np.array([sum(choice) for choice in product(*each)])
+    generator = np.random.default_rng(0)  # a test gives the same answer every time
+    drawn, observed = np.zeros(RESAMPLES), 0.0
+    for values, size in parts:
+        tiled = np.tile(np.asarray(values, dtype=float), (RESAMPLES, 1))
+        drawn += generator.permuted(tiled, axis=1)[:, :size].sum(axis=1)
+        observed += sum(values[:size])
+    return np.append(drawn, observed)
+
+
+# No difference worth speaking of -----------------------------------------------------------------------------
+
+
+def equivalence(first: Sequence[float], second: Sequence[float], margin: float) -> float:
+    """Two one-sided tests (Schuirmann 1987): that two means differ by less than the margin.
+
+    Welch's statistic, with a spread of at least a thousandth of the margin in each group: groups without any
+    spread, such as runs that are all perfect, are common here.
+    """
+    from scipy.stats import t
+
+    if min(len(first), len(second)) < 2:
+        return 1.0
+    variances = [max(stdev(group), margin / 1000) ** 2 / len(group) for group in (first, second)]
+    error = math.sqrt(sum(variances))
+    freedom = sum(variances) ** 2 / sum(
+        variance**2 / (len(group) - 1) for variance, group in zip(variances, (first, second), strict=True)
+    )
+    difference = fmean(first) - fmean(second)
+    above = float(t.sf((difference + margin) / error, freedom))
+    below = float(t.cdf((difference - margin) / error, freedom))
+    return max(above, below)
+
+
+# Pairs, such as runs of the same seed ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class PairedDifference:
+    """The mean of second minus first over pairs."""
+
+    mean: float
+    pairs: int
+    interval: Interval | None
+    """Student's, 95 %; None for a single pair, which says nothing of the spread."""
+
+
+def paired_difference(first: Sequence[float], second: Sequence[float], level: float = 0.95) -> PairedDifference:
+    """second[i] - first[i], averaged. Student's interval takes the differences as roughly normal."""
+    if len(first) != len(second) or not first:
+        raise ValueError(f"needs as many of the one as of the other, got {len(first)} and {len(second)}")
+    differences = [b - a for a, b in zip(first, second, strict=True)]
+    mean, count = fmean(differences), len(differences)
+    if count < 2:
+        return PairedDifference(mean, count, None)
+    from scipy.stats import t
+
+    spread = float(t.ppf(0.5 + level / 2, count - 1)) * stdev(differences) / math.sqrt(count)
+    return PairedDifference(mean, count, Interval(mean - spread, mean + spread))
+
+
+def mcnemar(first: Sequence[bool], second: Sequence[bool], alternative: Sided = "two-sided") -> float:
+    """McNemar's exact test (1947): the p-value that successes of pairs change as often one way as the other.
+
+    greater: that the first succeeds where the second does not more often than the other way round; less: less.
+    """
+    if len(first) != len(second):
+        raise ValueError(f"needs as many of the one as of the other, got {len(first)} and {len(second)}")
+    gained = sum(b and not a for a, b in zip(first, second, strict=True))
+    lost = sum(a and not b for a, b in zip(first, second, strict=True))
+    if gained + lost == 0:
+        return 1.0
+    rarer = {"two-sided": min(gained, lost), "greater": gained, "less": lost}[alternative]
+    tail = sum(math.comb(gained + lost, k) for k in range(rarer + 1)) / 2 ** (gained + lost)
+    return min(1.0, 2 * tail if alternative == "two-sided" else tail)

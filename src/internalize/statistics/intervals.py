@@ -1,13 +1,19 @@
-"""Confidence intervals for rates and means."""
+"""Confidence intervals for rates, means and what else is computed from groups of values."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
+from typing import TypeVar
 
 SUCCESS = 0.95
 """The paper's bar: a run succeeds with more than this accuracy."""
+
+
+BOOTSTRAPS = 1_999
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -73,6 +79,34 @@ def clopper_pearson(successes: int, trials: int, level: float = 0.95) -> Interva
     low = 0.0 if successes == 0 else float(beta.ppf(tail, successes, trials - successes + 1))
     high = 1.0 if successes == trials else float(beta.ppf(1 - tail, successes + 1, trials - successes))
     return Interval(low, high)
+
+
+def newcombe(first: Rate, second: Rate, level: float = 0.95) -> Interval:
+    """For the difference of two rates, first minus second (Newcombe 1998, from Wilson's intervals)."""
+    one, other = (wilson(rate.successes, rate.trials, level) for rate in (first, second))
+    difference = first.value - second.value
+    below = math.hypot(first.value - one.low, other.high - second.value)
+    above = math.hypot(one.high - first.value, second.value - other.low)
+    return Interval(max(-1.0, difference - below), min(1.0, difference + above))
+
+
+def bootstrap(
+    groups: Sequence[Sequence[T]], statistic: Callable[[Sequence[Sequence[T]]], float], level: float = 0.95
+) -> Interval:
+    """The percentile interval (Efron 1979) of a number computed from groups, each of which is drawn again.
+
+    Draws come from a fixed seed, so that the same values always give the same interval.
+    """
+    import numpy as np
+
+    generator = np.random.default_rng(0)
+    found = [
+        statistic([[group[i] for i in generator.integers(len(group), size=len(group))] for group in groups])
+        for _ in range(BOOTSTRAPS)
+    ]
+    tail = 100 * (1 - level) / 2
+    low, high = np.percentile(found, [tail, 100 - tail])
+    return Interval(float(low), float(high))
 
 
 def mean_interval(total: float, total_of_squares: float, count: int, level: float = 0.95) -> Interval:

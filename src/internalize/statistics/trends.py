@@ -1,9 +1,11 @@
-"""Whether one thing rises with another: Spearman's rank correlation with a permutation test."""
+"""Whether one thing rises with another: rank correlations and a regression, each with a permutation test."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+import math
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import combinations, product
 from typing import TYPE_CHECKING
 
 from internalize.statistics.groups import RESAMPLES
@@ -47,6 +49,81 @@ def spearman_trend(x: Sequence[float], y: Sequence[float], strata: Sequence[Hash
     rising = (1 + int((drawn >= observed - slack).sum())) / (1 + RESAMPLES)
     falling = (1 + int((drawn <= observed + slack).sum())) / (1 + RESAMPLES)
     return Trend(observed / (squares_x * squares_y) ** 0.5, rising, falling)
+
+
+@dataclass(frozen=True)
+class IndicatorEffect:
+    """What belonging to a kind adds to y, at equal x: a coefficient and the one-sided p-values of its sign."""
+
+    coefficient: float
+    rises: float
+    falls: float
+
+
+def indicator_effect(
+    y: Sequence[float],
+    x: Sequence[float],
+    kind: Sequence[bool],
+    strata: Sequence[Hashable] | None = None,
+    permute: bool = True,
+) -> IndicatorEffect:
+    """Least squares of y on x, an intercept for each stratum, and an indicator that is permuted within strata.
+
+    One entry for each unit that the claim speaks of, such as the order of a counter: seeds are averaged before.
+    permute: else only the coefficient is found, and both p-values are 1.
+    All ways to deal out the indicator are tried where there are at most RESAMPLES, else so many are drawn.
+    """
+    import numpy as np
+
+    labels = list(strata) if strata is not None else [0] * len(y)
+    if not len(y) == len(x) == len(kind) == len(labels):
+        raise ValueError("needs as many x, kinds and strata as y")
+    values = np.asarray(y, dtype=float)
+    known = np.column_stack(
+        [
+            np.asarray(x, dtype=float),
+            *(np.array([own == label for own in labels], float) for label in dict.fromkeys(labels)),
+        ]
+    )
+    projection = known @ np.linalg.pinv(known)
+    rest = values - projection @ values  # y without what x and the strata explain
+
+    def fit(indicator: np.ndarray) -> tuple[float, float]:
+        """The coefficient, and how well the indicator fits the rest, by which ways are compared."""
+        alone = indicator - projection @ indicator
+        size = float(np.linalg.norm(alone))
+        return (float(alone @ rest) / size**2, float(alone @ rest) / size) if size > 1e-6 else (0.0, 0.0)
+
+    coefficient, observed = fit(np.asarray(kind, dtype=float))
+    if not permute:
+        return IndicatorEffect(coefficient, 1.0, 1.0)
+    drawn = np.array([fit(way)[1] for way in _ways_to_deal(kind, labels)])
+    slack = 1e-9 * (1 + abs(observed))
+    rises, falls = ((side).mean() for side in (drawn >= observed - slack, drawn <= observed + slack))
+    return IndicatorEffect(coefficient, float(rises), float(falls))
+
+
+def _ways_to_deal(kind: Sequence[bool], labels: Sequence[Hashable]) -> Iterator[np.ndarray]:
+    """The indicator in every order within each stratum, or in RESAMPLES drawn ones and its own."""
+    import numpy as np
+
+    parts = [[i for i, own in enumerate(labels) if own == label] for label in dict.fromkeys(labels)]
+    counts = [sum(kind[i] for i in part) for part in parts]
+    if math.prod(math.comb(len(part), count) for part, count in zip(parts, counts, strict=True)) <= RESAMPLES:
+        each = [list(combinations(part, count)) for part, count in zip(parts, counts, strict=True)]
+        for choice in product(*each):
+            way = np.zeros(len(kind))
+            way[[i for chosen in choice for i in chosen]] = 1.0
+            yield way
+        return
+    generator = np.random.default_rng(0)  # a test gives the same answer every time
+    own = np.asarray(kind, dtype=float)
+    yield own
+    for _ in range(RESAMPLES):
+        way = own.copy()
+        for part in parts:
+            way[part] = generator.permutation(own[part])
+        yield way
 
 
 def correlation(x: Sequence[float], y: Sequence[float]) -> float:

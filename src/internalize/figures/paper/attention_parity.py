@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from internalize.errors import BadInput
-from internalize.figures.claims import Claim
-from internalize.figures.derived import no_columns
+from internalize.figures.cases import Grid, Tiers
+from internalize.figures.claims import MOSTLY, Claim
 from internalize.figures.figure import Figure, Material
-from internalize.figures.grids import Grid, Tiers
-from internalize.figures.rate_tests import RateAbove
-from internalize.figures.rows import FigureRow, group
+from internalize.figures.rates import RateAbove
+from internalize.figures.rows import FigureRow, group, no_columns
+from internalize.figures.settings import JUDGING_SEEDS
 from internalize.kinds.parity.config import ParityConfig
 from internalize.runs.folder import Run
 from internalize.tasks.parity import HiddenParity
@@ -23,7 +23,7 @@ PAPER = ParityConfig(regime="threshold", contrast=False)
 
 TIERS: Tiers = {
     "smoke": [Grid(ParityConfig(d=6, k=3, regime="threshold", contrast=False))],
-    "laptop": [Grid(PAPER, seeds=range(15))],
+    "laptop": [Grid(PAPER, seeds=JUDGING_SEEDS)],
     "paper": [Grid(PAPER, seeds=range(15))],
 }
 
@@ -31,12 +31,8 @@ CLAIMS = [
     Claim(
         "one-coordinate-a-phase",
         "The attention gradually recovers the hidden support, one coordinate with every phase.",
-        RateAbove(group("all runs"), "one_a_phase", 2 / 3),
-    ),
-    Claim(
-        "support-recovered",
-        "In the end the layer attends to exactly the hidden support.",
-        RateAbove(group("all runs"), "support_recovered", 2 / 3),
+        RateAbove(group("all runs"), "one_a_phase", MOSTLY),
+        headline=True,
     ),
 ]
 
@@ -68,7 +64,8 @@ FIGURE = Figure(
     tiers=TIERS,
     draw=draw,
     caption=(
-        "The trained rows of W after every phase, without rounding, seed 0. Each phase takes one token of the "
+        "The trained rows of W after every phase, without rounding, the lowest seed. Each phase takes "
+        "one token of the "
         "chain away, and the row that answers takes up one more coordinate of the hidden support (triangles). "
         "The claims are judged over all seeds."
     ),

@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from internalize.constructions.counter import prime_powers
 from internalize.constructions.general import Sizes, compare_sizes
+from internalize.figures.cases import Tier
 from internalize.figures.claims import Claim
-from internalize.figures.derived import no_columns
-from internalize.figures.figure import Figure, Material
-from internalize.figures.grids import Tier
-from internalize.figures.rate_tests import Always
-from internalize.figures.rows import group
+from internalize.figures.figure import Figure, Material, nothing_more
+from internalize.figures.rates import Always
+from internalize.figures.rows import group, no_columns
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
@@ -27,6 +26,7 @@ CLAIMS = [
         "within-the-bound",
         "C_n fits in ⌈log2(T+1)⌉ layers with an MLP of width at most 4ΣN_j + 2m + 4.",
         Always(ALL, "within_bound"),
+        headline=True,
     ),
     Claim(
         "smaller-than-general",
@@ -87,5 +87,6 @@ FIGURE = Figure(
     claims=CLAIMS,
     notes=["C_16 needs a wider MLP (64) than C_13 (52): the width alone does not tell hard from easy."],
     columns=no_columns,
+    columns_of_run=nothing_more,
     table=table,
 )

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from internalize.display.charts import rate_lines
 from internalize.display.plots import new_figure
-from internalize.figures.claims import Claim
-from internalize.figures.comparison_tests import MoreOften
-from internalize.figures.derived import chain_columns
+from internalize.figures.cases import Grid, Tiers
+from internalize.figures.claims import Claim, chain_learned
 from internalize.figures.figure import Figure, Material
-from internalize.figures.grids import Grid, Tiers
-from internalize.figures.rows import FigureRow, group, rate
-from internalize.figures.settings import LAPTOP, LAPTOP_SEEDS, PAPER, PAPER_SEEDS, SMOKE, SMOKE_SEEDS
-from internalize.figures.trend_tests import WithField
+from internalize.figures.numbers import WithField
+from internalize.figures.rows import group, rate
+from internalize.figures.settings import CELL, PAPER, PAPER_SEEDS, SMOKE, SMOKE_SEEDS, TEN_SEEDS, TOY
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
@@ -23,7 +20,8 @@ if TYPE_CHECKING:
 SMALL_PAPER = replace(PAPER, task="C2", method="inductive")
 TIERS: Tiers = {
     "smoke": [Grid(SMOKE, {"model.heads": [1, 4]}, seeds=SMOKE_SEEDS)],
-    "laptop": [Grid(LAPTOP, {"method": ["inductive"], "model.heads": [1, 2, 8, 32]}, seeds=LAPTOP_SEEDS)],
+    "toy": [Grid(TOY, {"method": ["inductive"], "model.heads": [1, 2, 8, 32]}, seeds=range(6))],
+    "laptop": [Grid(CELL, {"method": ["inductive"], "model.heads": [1, 4, 16, 32]}, seeds=TEN_SEEDS)],
     "paper": [
         Grid(
             SMALL_PAPER,
@@ -38,26 +36,20 @@ TIERS: Tiers = {
     ],
 }
 
+ALL = group("all runs")
 CLAIMS = [
     Claim(
         "more-heads-more-success",
         "For a fixed width, increasing the number of heads consistently improves the success rate.",
-        WithField(group("all runs"), "model.heads", "succeeded", "rises", ("model.width", "model.depth")),
-    ),
-    Claim(
-        "many-above-one",
-        "The number of attention heads is highly important: heads of size two against a single head.",
-        MoreOften(group("heads of size 2", head_size=2), group("one head", model__heads=1), "succeeded"),
+        WithField(ALL, "model.heads", "succeeded", "rises", ("model.width", "model.depth")),
+        chain_learned(ALL, by="model.heads"),
+        headline=True,
     ),
 ]
 
 
-def columns(row: FigureRow, cases: Sequence[FigureRow]) -> dict[str, Any]:
-    return {**chain_columns(row, cases), "head_size": row["model.width"] // row["model.heads"]}
-
-
 def draw(material: Material) -> Drawing:
-    """Success over heads on a logarithmic axis; a panel a width, a line a depth."""
+    """Success over heads on a logarithmic axis; a panel for each width, a line for each depth."""
     widths = sorted({row["model.width"] for row in material.rows})
     figure, axes = new_figure(
         1, len(widths), width=1.5 + 4.2 * len(widths), height=3.9, squeeze=False, sharey=True
@@ -71,7 +63,7 @@ def draw(material: Material) -> Drawing:
             series[f"depth {depth}"] = [
                 (count, rate(group("", model__heads=count).of(at_depth), "succeeded")) for count in heads
             ]
-        rate_lines(axis, series)
+        rate_lines(axis, series, "runs that succeed ID")
         counts = sorted({row["model.heads"] for row in here})
         axis.set_xticks(counts, [str(count) for count in counts])
         axis.set(title=f"width {width}", xlabel="attention heads")
@@ -90,6 +82,9 @@ FIGURE = Figure(
         "which share a fixed width; the MLP is four times as wide (Wilson intervals, 95 %)."
     ),
     claims=CLAIMS,
-    notes=["The paper says several depths and head counts; which ones, and T = 25, is our reading."],
-    columns=columns,
+    notes=[
+        "The paper says several depths and head counts; which ones, and T = 25, is our reading. Head "
+        "counts whose runs do not even learn the chain in stage 1 are "
+        "left out of the test: they have nothing to internalize."
+    ],
 )

@@ -6,17 +6,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from internalize.display.charts import rate_lines
+from internalize.display.charts import rate_lines, task_name
 from internalize.display.plots import new_figure
-from internalize.figures.claims import Claim
-from internalize.figures.comparison_tests import MoreOften
-from internalize.figures.derived import chain_columns
+from internalize.figures.cases import Grid, Tiers
+from internalize.figures.claims import MOSTLY, Claim, chain_learned
 from internalize.figures.figure import Figure, Material
-from internalize.figures.grids import Grid, Tiers
-from internalize.figures.rate_tests import RateBelow
-from internalize.figures.rows import FigureRow, group, rate
-from internalize.figures.settings import ADAPTIVE, PAPER, PAPER_SEEDS, SMOKE, SMOKE_SEEDS
-from internalize.figures.trend_tests import WithField
+from internalize.figures.numbers import WithField
+from internalize.figures.rates import RateBelow
+from internalize.figures.rows import FigureRow, chain_columns, group, rate
+from internalize.figures.settings import (
+    ADAPTIVE,
+    HORIZONS,
+    PAPER,
+    PAPER_SEEDS,
+    SMOKE,
+    SMOKE_SEEDS,
+    TEN_SEEDS,
+    TOY_ADAPTIVE,
+)
 from internalize.kinds.chain.config import ChainConfig
 
 if TYPE_CHECKING:
@@ -48,6 +55,7 @@ def grid(
     scales: Mapping[str, Sequence[Shape]],
     head_size: int,
     seeds: Sequence[int],
+    later: bool = False,
 ) -> Grid:
     """All shapes of all scales; an MLP four times as wide as the model is the config's default."""
     shapes = [shape for those in scales.values() for shape in those]
@@ -61,30 +69,33 @@ def grid(
             "model.mlp": [None if mlp == 4 * width else mlp for _, width, mlp in shapes],
         },
         seeds,
+        later,
     )
 
 
 TIERS: Tiers = {
     "smoke": [grid(SMOKE, ["C2"], SMOKE_SHAPES, 2, SMOKE_SEEDS)],
-    "laptop": [grid(replace(ADAPTIVE, horizon=6), ["C5"], LAPTOP_SHAPES, 2, range(10, 22))],
+    "toy": [grid(replace(TOY_ADAPTIVE, horizon=6), ["C5"], LAPTOP_SHAPES, 2, range(10, 22))],
+    "laptop": [
+        grid(replace(ADAPTIVE, horizon=HORIZONS["C4"]), ["C4"], LAPTOP_SHAPES, 2, TEN_SEEDS, later=True),
+    ],
     "paper": [grid(PAPER, ["C7", "C11", "C13"], PAPER_SHAPES, 4, PAPER_SEEDS)],
 }
 
+ALL, DEEPEST = group("all shapes"), group("deepest", place="deepest")
 CLAIMS = [
     Claim(
         "deeper-is-worse",
         "At equal parameters, increasing depth is less beneficial for internalization than increasing width.",
-        WithField(group("all shapes"), "model.depth", "internalized", "falls", ("task", "scale")),
-    ),
-    Claim(
-        "wide-above-deep",
-        "The shallow, wide shapes internalize more often than the deepest.",
-        MoreOften(group("shallowest", place="shallowest"), group("deepest", place="deepest"), "internalized"),
+        WithField(ALL, "model.depth", "iterations_until", "rises", ("task", "scale"), number=True),
+        chain_learned(ALL, by="model.depth"),
+        headline=True,
     ),
     Claim(
         "deepest-not-suited",
         "The deepest models do not appear well suited for internalization.",
-        RateBelow(group("deepest", place="deepest"), "internalized", 1 / 3),
+        RateBelow(DEEPEST, "internalized", MOSTLY, by="task"),
+        chain_learned(DEEPEST, by="task"),
     ),
 ]
 
@@ -103,7 +114,8 @@ def columns(row: FigureRow, cases: Sequence[FigureRow]) -> dict[str, Any]:
 
 
 def draw(material: Material) -> Drawing:
-    """Success over width, a line a number of parameters, the depth written at each point; a panel a task."""
+    """Rates over width: a panel for each task, a line for each number of parameters, the depth at each
+    point."""
     tasks = list(dict.fromkeys(row["task"] for row in material.rows))
     size = 1.2 + 4.0 * len(tasks)
     figure, axes = new_figure(1, len(tasks), width=size, height=4.0, squeeze=False, sharey=True)
@@ -117,18 +129,19 @@ def draw(material: Material) -> Drawing:
                 rows = group("", model__depth=depth).of(of_scale)
                 points.append((rows[0]["size"], rate(rows, "internalized")))
                 axis.annotate(
-                    str(depth),
+                    f"depth {depth}",
                     (points[-1][0], points[-1][1].value),
-                    xytext=(6, 3),
+                    xytext=(9, 0),
                     textcoords="offset points",
                     fontsize=8,
+                    va="center",
                 )
             series[f"{scale} parameters"] = points
-        rate_lines(axis, series)
+        rate_lines(axis, series, "runs that have internalized")
         sizes = sorted({row["size"] for row in here})
         axis.set_xticks(sizes, [str(size) for size in sizes])
-        axis.margins(x=0.2)
-        axis.set(title=task, xlabel="width: the larger of d and MLP")
+        axis.margins(x=0.3)
+        axis.set(title=task_name(task), xlabel="width: the larger of d and MLP")
         axis.legend(loc="upper left")
     return figure
 

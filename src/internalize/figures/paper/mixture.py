@@ -6,33 +6,47 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from internalize.curricula import ScheduleConfig
-from internalize.display.charts import success_bars
+from internalize.display.charts import success_bars, task_name
 from internalize.display.plots import new_figure
-from internalize.figures.claims import Claim
-from internalize.figures.comparison_tests import MoreOften, OftenWithout
+from internalize.figures.cases import Grid, Tiers
+from internalize.figures.claims import EXISTS, Claim
 from internalize.figures.figure import Figure, Material
-from internalize.figures.grids import Grid, Tiers
-from internalize.figures.rate_tests import EXISTS, RateAbove
+from internalize.figures.rates import MoreOften, OftenWithout, RateAbove
 from internalize.figures.rows import group, rate
 from internalize.figures.settings import (
     ADAPTIVE,
-    AMENDED_SEEDS,
+    HORIZONS,
     PAPER,
     PAPER_SEEDS,
     SMOKE,
     SMOKE_SEEDS,
-    adaptive_tasks,
+    TEN_SEEDS,
+    TOY_ADAPTIVE,
+    TOY_HORIZONS,
+    with_horizons,
 )
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
 METHODS = ("mixture", "left")
-EQUAL_SAMPLES = replace(ADAPTIVE, iterations=10_000, schedule=ScheduleConfig())
-"""Fixed stages: one that stops when it has learned would have seen less."""
+TOY_SAMPLES = replace(TOY_ADAPTIVE, iterations=10_000, schedule=ScheduleConfig())
+EQUAL_SAMPLES = replace(ADAPTIVE, schedule=ScheduleConfig())
+"""Fixed stages: a run that stops when it has learned would have seen fewer samples."""
 TIERS: Tiers = {
     "smoke": [Grid(SMOKE, {"task": ["C2"], "method": METHODS}, seeds=SMOKE_SEEDS)],
-    "laptop": [Grid(EQUAL_SAMPLES, {"method": METHODS}, adaptive_tasks("C5"), seeds=AMENDED_SEEDS)],
+    "toy": [
+        Grid(TOY_SAMPLES, {"method": METHODS}, with_horizons(["C5"], TOY_HORIZONS), seeds=range(10, 20)),
+    ],
+    "laptop": [
+        Grid(
+            EQUAL_SAMPLES,
+            {"method": METHODS},
+            with_horizons(["C3", "C4"], HORIZONS),
+            seeds=TEN_SEEDS,
+            later=True,
+        )
+    ],
     "paper": [Grid(PAPER, {"task": ["C3", "C5", "C7"], "method": METHODS}, seeds=PAPER_SEEDS)],
 }
 
@@ -42,7 +56,8 @@ CLAIMS = [
     Claim(
         "one-model-learns-both",
         "A single model trained on the mixture can both answer directly and generate the full chain.",
-        RateAbove(MIXTURE, "both_succeeded", EXISTS),
+        RateAbove(MIXTURE, "both_succeeded", EXISTS, by="task"),
+        headline=True,
     ),
     Claim(
         "chain-keeps-ood",
@@ -52,6 +67,7 @@ CLAIMS = [
             CURRICULUM,
             "chain_ood_succeeded",
             outcome_of_less="ood_succeeded",
+            strata="task",
         ),
     ),
     Claim(
@@ -77,7 +93,7 @@ def draw(material: Material) -> Drawing:
             way: [rate(group("", task=task, method=names[0]).of(material.rows), names[1 + i]) for task in tasks]
             for way, names in WAYS.items()
         }
-        success_bars(axis, tasks, series)
+        success_bars(axis, [task_name(task) for task in tasks], series)
         axis.set_title(title)
     axes[1].set_ylabel("")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=3)

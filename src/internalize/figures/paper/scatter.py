@@ -6,26 +6,29 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from internalize.display.charts import accuracy_scatter
-from internalize.display.plots import new_figure
-from internalize.figures.claims import Claim
-from internalize.figures.comparison_tests import MoreOften
-from internalize.figures.derived import chain_columns
+from internalize.display.charts import CORNER, accuracy_scatter, task_name
+from internalize.display.plots import INK, MARKERS, PALETTE, new_figure
+from internalize.figures.cases import Grid, Tiers
+from internalize.figures.claims import EXISTS, MOSTLY, Claim, chain_learned, succeeds_first
 from internalize.figures.figure import Figure, Material
-from internalize.figures.grids import Grid, Tiers
-from internalize.figures.rate_tests import EXISTS, RateAbove, RateBelow
-from internalize.figures.rows import FigureRow, group
+from internalize.figures.numbers import WithField
+from internalize.figures.rates import MoreOften, RateAbove, RateBelow
+from internalize.figures.rows import FigureRow, chain_columns, group
 from internalize.figures.settings import (
     ADAPTIVE,
-    AMENDED_SEEDS,
-    LAPTOP,
+    CELL,
+    HORIZONS,
+    JUDGING_SEEDS,
     PAPER,
     PAPER_SEEDS,
     SMOKE,
     SMOKE_SEEDS,
-    adaptive_tasks,
+    TEN_SEEDS,
+    TOY,
+    TOY_ADAPTIVE,
+    TOY_HORIZONS,
+    with_horizons,
 )
-from internalize.figures.trend_tests import WithField
 from internalize.models.gpt2 import ModelConfig
 
 if TYPE_CHECKING:
@@ -40,10 +43,26 @@ TIERS: Tiers = {
         Grid(SMOKE, {"method": ["left", "inductive"]}, seeds=SMOKE_SEEDS),
         Grid(SMOKE, {"task": ["C3"]}, seeds=SMOKE_SEEDS),
     ],
+    "toy": [
+        Grid(TOY, {"method": ["inductive"], "model.depth": [1, 2]}, seeds=range(10, 20)),
+        Grid(TOY, {"method": ["left"]}, seeds=range(10, 20)),
+        Grid(
+            TOY_ADAPTIVE,
+            {"model.depth": [1, 2]},
+            with_horizons(["C3", "C5"], TOY_HORIZONS),
+            seeds=range(10, 20),
+        ),
+    ],
     "laptop": [
-        Grid(LAPTOP, {"method": ["inductive"], "model.depth": [1, 2]}, seeds=AMENDED_SEEDS),
-        Grid(LAPTOP, {"method": ["left"]}, seeds=AMENDED_SEEDS),
-        Grid(ADAPTIVE, {"model.depth": [1, 2]}, adaptive_tasks("C3", "C5"), seeds=AMENDED_SEEDS),
+        Grid(CELL, {"method": ["inductive"], "model.depth": [1, 2]}, seeds=JUDGING_SEEDS),
+        Grid(CELL, {"method": ["left"]}, seeds=JUDGING_SEEDS),
+        Grid(
+            ADAPTIVE,
+            {"model.depth": [1, 2]},
+            with_horizons(["C3", "C5"], HORIZONS),
+            seeds=TEN_SEEDS,
+            later=True,
+        ),
     ],
     "paper": [
         Grid(NARROW, {"model.depth": [1, 2, 4], "method": ["inductive"]}, seeds=PAPER_SEEDS),
@@ -54,11 +73,26 @@ TIERS: Tiers = {
     ],
 }
 
+INDUCTIVE = group("inductive C_2 runs", task="C2", method="inductive")
+DEEP = group("deepest runs beyond C_2", beyond_c2=True, deepest=True)
+SHALLOW_INDUCTIVE = group("inductive at depth 1", model__depth=1, method="inductive", both_methods=True)
+SHALLOW_LEFT = group("left at depth 1", model__depth=1, method="left", both_methods=True)
+
 CLAIMS = [
     Claim(
         "id-does-not-imply-ood",
-        "Succeeding in distribution does not imply good performance out of distribution.",
-        RateAbove(group("runs that succeed ID", succeeded=True), "ood_failed", EXISTS),
+        "Succeeding in distribution does not imply good performance out of distribution (C_2).",
+        RateAbove(group("C_2 runs that succeed ID", task="C2", succeeded=True), "ood_failed", EXISTS),
+        [succeeds_first(group("C_2 runs", task="C2"))],
+        headline=True,
+    ),
+    Claim(
+        "id-does-not-imply-ood-beyond-c2",
+        "The same for the other counters, C_3 and C_5.",
+        RateAbove(
+            group("runs that succeed ID", beyond_c2=True, succeeded=True), "ood_failed", EXISTS, by="task"
+        ),
+        [succeeds_first(group("runs", beyond_c2=True), by="task")],
     ),
     Claim(
         "depth-helps-ood-of-c2",
@@ -66,9 +100,12 @@ CLAIMS = [
         WithField(
             group("inductive C_2 runs that succeed ID", task="C2", method="inductive", succeeded=True),
             "model.depth",
-            "ood_accuracy",
+            "ood_gap",
+            "falls",
             number=True,
         ),
+        [succeeds_first(INDUCTIVE, by="model.depth")],
+        headline=True,
     ),
     Claim(
         "deep-stays-weak-beyond-c2",
@@ -76,22 +113,25 @@ CLAIMS = [
         RateBelow(
             group("deepest runs beyond C_2 that succeed ID", beyond_c2=True, deepest=True, succeeded=True),
             "ood_succeeded",
-            1 / 2,
+            MOSTLY,
+            by="task",
         ),
+        [succeeds_first(DEEP, by="task")],
     ),
     Claim(
         "depth-one-suffices",
         "Internalization can succeed even with transformers of depth 1.",
-        RateAbove(group("depth 1", model__depth=1), "internalized", EXISTS),
+        RateAbove(
+            group("inductive at depth 1", model__depth=1, method="inductive"), "internalized", EXISTS, by="task"
+        ),
+        headline=True,
     ),
     Claim(
         "inductive-beats-left-at-depth-one",
         "At depth 1 the inductive curriculum achieves stronger internalization than left.",
-        MoreOften(
-            group("inductive at depth 1", model__depth=1, method="inductive", both_methods=True),
-            group("left at depth 1", model__depth=1, method="left", both_methods=True),
-            "internalized",
-        ),
+        MoreOften(SHALLOW_INDUCTIVE, SHALLOW_LEFT, "internalized", strata="task"),
+        chain_learned(SHALLOW_INDUCTIVE, SHALLOW_LEFT, by="task"),
+        headline=True,
     ),
 ]
 
@@ -113,29 +153,46 @@ def _shape(row: FigureRow) -> list[Any]:
 
 
 def draw(material: Material) -> Drawing:
-    """A panel a task, a marker a depth and curriculum."""
+    """Two panels for each task, all of it and the upper corner; a colour for each depth, a marker for each
+    method."""
     tasks = list(dict.fromkeys(row["task"] for row in material.rows))
-    ordered = sorted(material.rows, key=lambda r: (r["model.depth"], r["method"]))
-    names = list(dict.fromkeys(_series(row) for row in ordered))
-    figure, axes = new_figure(1, len(tasks), width=0.8 + 3.9 * len(tasks), height=4.6, squeeze=False)
-    handles: dict[str, Any] = {}
-    for axis, task in zip(axes[0], tasks, strict=True):
-        rows = group("", task=task).of(ordered)
-        series: dict[str, list[tuple[float, float]]] = {}
-        for row in rows:
-            series.setdefault(_series(row), []).append((row["id_accuracy"], row["ood_accuracy"]))
-        accuracy_scatter(axis, series, names, rows[0]["chance"])
-        axis.set_title(task)
-        marks, labels = axis.get_legend_handles_labels()
-        handles |= dict(zip(labels, marks, strict=True))
+    depths = sorted({row["model.depth"] for row in material.rows})
+    methods = list(dict.fromkeys(row["method"] for row in material.rows))
+    colours = {depth: PALETTE[i % len(PALETTE)] for i, depth in enumerate(depths)}
+    markers = {method: MARKERS[i % len(MARKERS)] for i, method in enumerate(methods)}
+    size = {"width": 0.8 + 3.4 * len(tasks), "height": 6.9}
+    figure, axes = new_figure(2, len(tasks), squeeze=False, **size)
+    for column, task in enumerate(tasks):
+        rows = group("", task=task).of(material.rows)
+        points = [
+            (row["id_accuracy"], row["ood_accuracy"], colours[row["model.depth"]], markers[row["method"]])
+            for row in rows
+        ]
+        accuracy_scatter(axes[0][column], points, rows[0]["chance"])
+        accuracy_scatter(axes[1][column], points, rows[0]["chance"], corner=True)
+        axes[0][column].set_title(f"{task_name(task)}, T = {rows[0]['horizon']}, {len(rows)} runs")
+        inside = sum(min(x, y) >= CORNER for x, y, _, _ in points)
+        axes[1][column].set_title(f"the upper corner: {inside} of them", fontsize=9)
     figure.legend(
-        [handles[name] for name in names], names, loc="outside upper center", ncols=min(5, len(names))
+        handles=_legend(colours, markers), loc="outside upper center", ncols=len(colours) + len(markers)
     )
     return figure
 
 
-def _series(row: FigureRow) -> str:
-    return f"depth {row['model.depth']}, {row['method']}"
+def _legend(colours: dict[int, str], markers: dict[str, str]) -> list[Any]:
+    from matplotlib.lines import Line2D
+
+    style: dict[str, Any] = {"linestyle": "none", "markersize": 7}
+    return [
+        *(
+            Line2D([], [], marker="s", color=colour, label=f"depth {depth}", **style)
+            for depth, colour in colours.items()
+        ),
+        *(
+            Line2D([], [], marker=marker, color=INK, fillstyle="none", label=method, **style)
+            for method, marker in markers.items()
+        ),
+    ]
 
 
 FIGURE = Figure(
@@ -145,8 +202,10 @@ FIGURE = Figure(
     tiers=TIERS,
     draw=draw,
     caption=(
-        "Final accuracy in distribution against out of distribution, a point a run. Dashed: the bar of 95 %; "
-        "dotted: chance; a point below the diagonal does worse out of distribution. Inset: the upper corner."
+        "Final accuracy in distribution against out of distribution, one mark for each run. Dashed: the bar of "
+        "95 %; dotted: chance; a run below the diagonal does worse out of distribution. Below, the upper "
+        "corner "
+        "once more."
     ),
     claims=CLAIMS,
     notes=["T = 25 and the depths of C_2 are our reading of the paper."],

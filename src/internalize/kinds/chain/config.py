@@ -140,6 +140,10 @@ class ChainConfig:
     """End the training after so many operations of the cost model, whatever iterations are left; no limit if
     not given. For methods at equal compute."""
 
+    answer_positions: Literal["end"] | None = field(default=None, metadata=LEFT_OUT_UNLESS_SET)
+    """end: absolute positions of q_0 and the answer count from the end of the full chain, so that the step
+    to q_T keeps its position when states before it are removed; from the beginning if not given."""
+
     def __post_init__(self) -> None:
         require(self.horizon >= 1, "horizon", f"must be at least 1, got {self.horizon}")
         require(self.iterations >= 1, "iterations", f"must be at least 1, got {self.iterations}")
@@ -186,6 +190,11 @@ class ChainConfig:
             require(
                 not hinted, "scored", f"must be left out with {self.method}: its answers are told their length"
             )
+        if self.answer_positions is not None:
+            absolute = self.model.positions == "absolute" and self.model.network is None
+            require(absolute, "answer-positions", "needs the built-in GPT-2 with model.positions absolute")
+            hinted = curriculum.length_hint
+            require(not hinted, "answer-positions", f"must be left out with {self.method}: not built")
         if self.model.network is not None:
             why = "with model.network: only the built-in GPT-2 has"
             require(self.kernel != "fast", "kernel", f"cannot be fast {why} a fast path")

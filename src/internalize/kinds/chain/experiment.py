@@ -154,6 +154,7 @@ class ChainExperiment:
         tokens = self.renderer.sequence(symbols, states, shown)
         if config.scored == "states":
             tokens = tokens[:, :-1]
+        self._place(state.model, len(shown))
         drops = None if config.model.dropout is None else streams("dropout", progress.iteration)
         with self._positions_for(state, shown):
             stats = state.step(tokens, self.renderer.prompt_length, drops)
@@ -288,6 +289,12 @@ class ChainExperiment:
             return self.curriculum.shown(progress.stage + 1)
         return self.curriculum.draw(progress.stage, manner.rehearsal, chance, which)
 
+    def _place(self, model: LanguageModel, states: int) -> None:
+        """Set the positions for answers of so many states, where they depend on it."""
+        if self.config.answer_positions is not None:
+            assert isinstance(model, GPT2)  # the config allows no other
+            model.places = self.renderer.places(states).to(self.device)
+
     def _training_row(self, state: ChainState) -> Row:
         row: Row = {
             "event": "train",
@@ -359,6 +366,7 @@ class ChainExperiment:
 
     def predictor(self, state: ChainState, budget: int | None) -> TransformerPredictor:
         budget = self._budget(budget, state.progress.stage)
+        self._place(state.model, len(self.curriculum.shown(state.progress.stage)))
         return TransformerPredictor(state.model, self.renderer, budget, state.kernel)
 
     def _budget(self, budget: int | None, stage: int) -> int | None:
@@ -372,4 +380,6 @@ class ChainExperiment:
         model = self.new_model()
         model.load(weights, "run")
         budget = self._budget(budget, self.curriculum.stages)
+        last = len(self.curriculum.shown(self.curriculum.stages))
+        self._place(model, last if budget is None else budget - 1)
         return TransformerPredictor(model, self.renderer, budget, self._kernel())

@@ -266,6 +266,8 @@ class FastStep:
             tile = tile_size(self.model, tokens.shape[1] - 1, answer, len(parts[i]))
             model = self.model
             plan = plan_shard(parts[i], prompt - 1, model.vocabulary, model.config.depth, tile)
+            if model.places is not None:
+                plan.position_of = model.places.numpy().astype(np.int32)[plan.position_of]
             self.shards[i].run(plan, weight, stats[i, 0], stats[i, 1])
 
         self.workers.run(work, len(parts))

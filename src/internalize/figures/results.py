@@ -1,4 +1,4 @@
-"""Making a figure: run what is missing, read what is there, judge, draw, write."""
+"""From runs to a folder of results: run what is missing, read what is there, judge, draw, write."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 from internalize.configs.codec import to_json
 from internalize.configs.folders import make_folder
 from internalize.configs.outputs import write_output
+from internalize.display.terminal import duration
 from internalize.errors import require
-from internalize.figures.differences import varied
-from internalize.figures.figure import Figure, Material
-from internalize.figures.grids import Tier, planned_rows
+from internalize.figures.cases import Tier, planned_rows, varied
+from internalize.figures.claims import Claim
+from internalize.figures.figure import PAPER_TIER, Figure, Material
 from internalize.figures.rows import FigureRow
-from internalize.figures.verdicts import Verdict, judge, strictest_level
+from internalize.figures.verdicts import Judgement, judge, strictest_level
 from internalize.runs.exporting import flat, write_csv
 from internalize.runs.finding import runs_folder
 from internalize.runs.folder import Run
@@ -24,6 +25,7 @@ from internalize.runs.provenance import provenance
 from internalize.runs.table import Table
 from internalize.runtime.execution import Execution
 from internalize.sweeps import Sweep, SweepOutcome, collect, run_sweep
+from internalize.sweeps.plan import Costs
 
 if TYPE_CHECKING:
     from internalize.runtime.fleet.driver import FleetObserver
@@ -42,8 +44,8 @@ class Made:
     sweep: Sweep
     material: Material
     missing: Sequence[str]
-    """The cases without a finished run, and why."""
-    verdicts: Sequence[Verdict]
+    """The cases without a finished run, and why; those for later are not among them."""
+    judgements: Sequence[Judgement]
     """Empty at the smoke tier: nothing is judged there."""
 
     def _repr_html_(self) -> str:
@@ -53,10 +55,7 @@ class Made:
 
         picture = inline_svg(self.figure.draw(self.material), self.figure.shows)
         caption = " ".join(self.figure.caption_lines(self.tier))
-        verdicts = [
-            page.statement(verdict.word, verdict.claim.sentence, [verdict.evidence.numbers])
-            for verdict in self.verdicts
-        ]
+        verdicts = [page.statement(one.word, one.claim.sentence, [one.numbers]) for one in self.judgements]
         return page.figure(picture, caption) + "".join(verdicts)
 
 
@@ -78,30 +77,60 @@ def make(
 
 
 def train_missing(
-    figure: Figure, tier: Tier, out: Path, observer: FleetObserver | None = None, **how: Any
+    figure: Figure,
+    tier: Tier,
+    out: Path,
+    observer: FleetObserver | None = None,
+    later: bool = False,
+    **how: Any,
 ) -> SweepOutcome | None:
     """Carry out the runs that are not there yet; None for a figure that needs none.
 
-    how: backend, workers and so on, as for `run_sweep`.
+    later: also those that are only planned. how: backend, workers and so on, as for `run_sweep`.
     """
-    if figure.table is not None:
+    sweep = figure.sweep(tier, later)
+    if figure.table is not None or not sweep.cases:
         return None
     execution = Execution(keep_stages="all" if figure.keeps_stages else "none", quiet=True)
-    return run_sweep(figure.sweep(tier), out=out, observer=observer, execution=execution, **how)
+    return run_sweep(sweep, out=out, observer=observer, execution=execution, **how)
 
 
 def read(figure: Figure, tier: Tier, out: Path) -> Made:
     """What there is, judged. Trains nothing."""
-    sweep = figure.sweep(tier)
+    sweep = figure.sweep(tier, later=True)
+    missing: list[str] = []
     if figure.table is not None:
-        rows: list[dict[str, Any]] = figure.table(tier)
-        missing: list[str] = []
-    else:
+        rows = figure.table_rows(tier)
+    elif sweep.cases:
         found = collect(sweep, out)
         rows = figure.rows(found.rows, sweep, out)
-        missing = [f"{case}: {why}" for case, why in found.missing]
-    verdicts = judge(figure.claims, rows) if tier != "smoke" else []
-    return Made(figure, tier, sweep, Material(tier, rows, out), missing, verdicts)
+        now = {case.config for case in figure.sweep(tier).cases}
+        missing = [f"{case}: {why}" for case, why in found.missing if case.config in now]
+    else:
+        rows = []
+    judged = (
+        judge(figure.claims, rows, lambda claim: cost_of_claim(figure, tier, claim)) if tier != "smoke" else []
+    )
+    return Made(figure, tier, sweep, Material(tier, rows, out), missing, judged)
+
+
+def cost_of_claim(figure: Figure, tier: Tier, claim: Claim) -> str:
+    """What the runs of a claim without data would take: at this tier, or where it has none at the paper's."""
+    for which in (tier, PAPER_TIER):
+        if which not in figure.tiers:
+            continue
+        sweep = figure.sweep(which, later=True)
+        cases = figure.planned(sweep)
+        wanted = [
+            case.prepared
+            for case, row in zip(sweep.cases, cases, strict=True)
+            if any(members.planned([row]) for members in claim.test.groups)
+        ]
+        if wanted:
+            costs = Costs(Execution())
+            seconds = sum(costs(prepared).rough_seconds for prepared in wanted)
+            return f"{len(wanted)} runs at the {which} tier, about {duration(seconds)} of one core"
+    return "no runs are planned"
 
 
 def results_folder(results: Path, figure: Figure, tier: Tier) -> Path:
@@ -110,7 +139,10 @@ def results_folder(results: Path, figure: Figure, tier: Tier) -> Path:
 
 
 def write(made: Made, folder: Path) -> list[Path]:
-    """NAME.png, .svg, .pdf and .csv, and verdict.json; the verdict comes last, when all else is there."""
+    """NAME.png, .svg, .pdf and .csv, and verdict.json; the verdict comes last, when all else is there.
+
+    Without any run there is nothing to draw: then the verdict alone, with all claims planned.
+    """
     from internalize.display.plots import save
 
     make_folder(folder, "results")
@@ -127,7 +159,7 @@ def write(made: Made, folder: Path) -> list[Path]:
 def verdict_record(made: Made) -> dict[str, Any]:
     """Everything that a reader of the picture should know."""
     figure, tier = made.figure, made.tier
-    planned = figure.planned(made.sweep)
+    now = figure.sweep(tier)
     return {
         "figure": figure.name,
         "paper": figure.paper,
@@ -137,10 +169,11 @@ def verdict_record(made: Made) -> dict[str, Any]:
         "notes": list(figure.notes),
         "differences": figure.differences(tier),
         "judged": tier != "smoke",
-        "claims": [verdict.to_json() for verdict in made.verdicts],
-        "plan": plan(figure, planned),
+        "claims": [judgement.to_json() for judgement in made.judgements],
+        "plan": plan(figure, figure.planned(made.sweep)),
         "runs": {
-            "planned": len(made.sweep.cases),
+            "planned": len(now.cases),
+            "later": len(made.sweep.cases) - len(now.cases),
             "done": len(made.material.rows) if figure.table is None else 0,
             "missing": list(made.missing),
             "seconds": sum(float(row.get("seconds") or 0.0) for row in made.material.rows),
@@ -158,6 +191,7 @@ def plan(figure: Figure, planned: Sequence[FigureRow]) -> list[dict[str, str]]:
             "claim": claim.name,
             "sentence": claim.sentence,
             "method": claim.test.method,
+            "controls": "; ".join(dict.fromkeys(control.sentence for control in claim.controls)),
             "detects": claim.test.detects(planned, level),
         }
         for claim in figure.claims

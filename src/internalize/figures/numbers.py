@@ -1,0 +1,348 @@
+"""Tests of numbers: means against a bar or each other, no difference worth speaking of, trends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any, Literal
+
+from internalize.figures.claims import UNDETECTABLE, TestOutcome
+from internalize.figures.rows import (
+    FigureRow,
+    Members,
+    in_words,
+    numbers_of,
+    part_of,
+    percents,
+    values_at,
+)
+from internalize.statistics import (
+    Interval,
+    bootstrap,
+    difference_of_means,
+    equivalence,
+    mean_against_zero,
+    spearman_trend,
+    stratified_difference,
+)
+from internalize.statistics.groups import least_split
+from internalize.statistics.trends import correlation
+
+Row = FigureRow
+
+
+def _within(interval: Interval, signed: bool = True) -> str:
+    sign = "+" if signed else ""
+    return f"[{interval.low:{sign}.2f}, {interval.high:{sign}.2f}]"
+
+
+def _mean_of_first(groups: Sequence[Sequence[float]]) -> float:
+    return fmean(groups[0])
+
+
+@dataclass(frozen=True)
+class MeanBeyond:
+    """The mean of a number of each run lies below a bar fixed beforehand, or above it.
+
+    With `by`, at every value of that field: all must pass. The test flips signs around the bar.
+    """
+
+    group: Members
+    value: str
+    side: Literal["below", "above"]
+    bar: float = 0.0
+    by: str | None = None
+
+    @property
+    def groups(self) -> tuple[Members, ...]:
+        return (self.group,)
+
+    @property
+    def method(self) -> str:
+        every = "" if self.by is None else f", at every {in_words(self.by)}"
+        where = f"{in_words(self.value)} in {self.group.label}"
+        return f"sign-flip permutation test of {where}: {self.side} {self.bar:g}{every}"
+
+    def outcome_of(self, rows: Sequence[Row]) -> TestOutcome | None:
+        members = self.group.of(rows)
+        parts = {
+            value: numbers_of(part_of(members, self.by, value), self.value)
+            for value in values_at(members, self.by)
+        }
+        parts = {value: numbers for value, numbers in parts.items() if numbers}
+        if not parts:
+            return None
+        wanted, contrary = ("less", "greater") if self.side == "below" else ("greater", "less")
+        shifted = [[number - self.bar for number in numbers] for numbers in parts.values()]
+        against = [mean_against_zero(numbers, contrary) for numbers in shifted]  # type: ignore[arg-type]
+        return TestOutcome(
+            claimed=max(mean_against_zero(numbers, wanted) for numbers in shifted),  # type: ignore[arg-type]
+            opposite=min(1.0, min(against) * len(against)),
+            numbers=", ".join(self._told(value, numbers) for value, numbers in parts.items()),
+            data={str(value): numbers for value, numbers in parts.items()},
+        )
+
+    def _told(self, value: Any, numbers: list[float]) -> str:
+        label = self.group.label if self.by is None else f"{self.group.label} {value}"
+        interval = bootstrap([numbers], _mean_of_first)
+        return f"{label}: mean {fmean(numbers):+.2f} {_within(interval)}, {len(numbers)} runs"
+
+    def detects(self, planned: Sequence[Row], level: float) -> str:
+        members = self.group.planned(planned)
+        n = min((len(part_of(members, self.by, value)) for value in values_at(members, self.by)), default=0)
+        least = next((k for k in range(1, n + 1) if 0.5**k <= level), None)
+        told = f"{least} of {n} runs alike {self.side} {self.bar:g}, the others at it"
+        return UNDETECTABLE if least is None else told
+
+
+@dataclass(frozen=True)
+class Larger:
+    """The mean of a number is larger in one group than in another, compared within each stratum.
+
+    With `every`, at every value of that field instead: all must pass.
+    """
+
+    more: Members
+    less: Members
+    value: str
+    strata: str | None = None
+    every: str | None = None
+
+    @property
+    def groups(self) -> tuple[Members, ...]:
+        return self.more, self.less
+
+    @property
+    def method(self) -> str:
+        within = f" within each {in_words(self.strata)}" if self.strata else ""
+        every = f", at every {in_words(self.every)}" if self.every else ""
+        return (
+            f"permutation test of {in_words(self.value)}{within}: larger in {self.more.label} than in "
+            f"{self.less.label}{every}"
+        )
+
+    def _parts(self, rows: Sequence[Row]) -> list[tuple[Any, list[Row], list[Row]]]:
+        """(value of `every`, rows of the one, rows of the other) where both have numbers in a common
+        stratum."""
+        parts = []
+        for value in values_at([*self.more.of(rows), *self.less.of(rows)], self.every):
+            more, less = (
+                [row for row in part_of(members.of(rows), self.every, value) if row.get(self.value) is not None]
+                for members in (self.more, self.less)
+            )
+            common = set(map(self._stratum, more)) & set(map(self._stratum, less))
+            if common:
+                parts.append((value, [r for r in more if self._stratum(r) in common],
+                              [r for r in less if self._stratum(r) in common]))  # fmt: skip
+        return parts
+
+    def _stratum(self, row: Row) -> Any:
+        return None if self.strata is None else row.get(self.strata)
+
+    def outcome_of(self, rows: Sequence[Row]) -> TestOutcome | None:
+        parts = self._parts(rows)
+        if not parts:
+            return None
+        claimed, against, told = [], [], []
+        for value, more, less in parts:
+            numbers = numbers_of(more, self.value), numbers_of(less, self.value)
+            strata = [self._stratum(row) for row in more], [self._stratum(row) for row in less]
+            claimed.append(stratified_difference(*numbers, strata, "greater"))
+            against.append(stratified_difference(*numbers, strata, "less"))
+            told.append(self._told(value, more, less))
+        return TestOutcome(
+            claimed=max(claimed),
+            opposite=min(1.0, min(against) * len(against)),
+            numbers="; ".join(told),
+            data={str(value): [numbers_of(more, self.value), numbers_of(less, self.value)]
+                  for value, more, less in parts},
+        )  # fmt: skip
+
+    def _told(self, value: Any, more: list[Row], less: list[Row]) -> str:
+        labels = list(dict.fromkeys(map(self._stratum, more)))
+        groups = [
+            [float(row[self.value]) for row in side if self._stratum(row) == label]
+            for label in labels
+            for side in (more, less)
+        ]
+
+        def difference(drawn: Sequence[Sequence[float]]) -> float:
+            return fmean(fmean(a) - fmean(b) for a, b in zip(drawn[::2], drawn[1::2], strict=True))
+
+        where = "" if self.every is None else f"{value}: "
+        means = " and ".join(
+            f"{members.label} {fmean(numbers_of(side, self.value)):.2f} ({len(side)})"
+            for members, side in ((self.more, more), (self.less, less))
+        )
+        return f"{where}{means}, difference {difference(groups):+.2f} {_within(bootstrap(groups, difference))}"
+
+    def detects(self, planned: Sequence[Row], level: float) -> str:
+        sizes = [len(members.planned(planned)) for members in self.groups]
+        if not all(sizes) or least_split(*sizes) > level:
+            return UNDETECTABLE
+        return f"{sizes[0]} runs that are all above the other {sizes[1]}"
+
+
+@dataclass(frozen=True)
+class Alike:
+    """A field makes no difference: between any two of its values, means differ by less than a margin.
+
+    The margin is fixed beforehand; two one-sided tests for every pair of values, all of which must pass.
+    """
+
+    group: Members
+    value: str
+    by: str
+    margin: float
+
+    @property
+    def groups(self) -> tuple[Members, ...]:
+        return (self.group,)
+
+    @property
+    def method(self) -> str:
+        return (
+            f"two one-sided Welch tests of {in_words(self.value)} in {self.group.label}, for every two "
+            f"values of "
+            f"{in_words(self.by)}: they differ by less than {self.margin:g}"
+        )
+
+    def outcome_of(self, rows: Sequence[Row]) -> TestOutcome | None:
+        members = self.group.of(rows)
+        parts = {
+            value: numbers_of(part_of(members, self.by, value), self.value)
+            for value in values_at(members, self.by)
+        }
+        parts = {value: numbers for value, numbers in parts.items() if numbers}
+        if len(parts) < 2:
+            return None
+        pairs = [(a, b) for i, a in enumerate(parts.values()) for b in list(parts.values())[i + 1 :]]
+        return TestOutcome(
+            claimed=max(equivalence(a, b, self.margin) for a, b in pairs),
+            opposite=min(1.0, len(pairs) * min(self._beyond(a, b) for a, b in pairs)),
+            numbers=", ".join(
+                f"{self.group.label} {value} {fmean(n):.2f} ({len(n)})" for value, n in parts.items()
+            ),
+            data={str(value): numbers for value, numbers in parts.items()},
+        )
+
+    def _beyond(self, a: list[float], b: list[float]) -> float:
+        """That the means differ by more than the margin, one way or the other."""
+        high, low = (a, b) if fmean(a) >= fmean(b) else (b, a)
+        return min(1.0, 2 * difference_of_means([value - self.margin for value in high], low, "greater"))
+
+    def detects(self, planned: Sequence[Row], level: float) -> str:
+        members = self.group.planned(planned)
+        sizes = [len(part_of(members, self.by, value)) for value in values_at(members, self.by)]
+        if len(sizes) < 2 or min(sizes) < 2:
+            return UNDETECTABLE
+        return f"means within {self.margin:g} of each other, if runs hardly differ"
+
+
+@dataclass(frozen=True)
+class WithField:
+    """The outcome (yes or no, or a number) rises or falls with a field, within each stratum."""
+
+    group: Members
+    field: str
+    outcome: str
+    direction: Literal["rises", "falls"] = "rises"
+    strata: tuple[str, ...] = ()
+    number: bool = False
+    """Whether the outcome is a number: then the plan speaks of runs that are all above others, not of rates."""
+
+    @property
+    def groups(self) -> tuple[Members, ...]:
+        return (self.group,)
+
+    @property
+    def method(self) -> str:
+        within = (
+            f", permuted within {' and '.join(map(in_words, self.strata))}" if self.strata else ", permuted"
+        )
+        says = f"{in_words(self.outcome)} {self.direction} with {in_words(self.field)}"
+        return f"Spearman's correlation in {self.group.label}: {says}{within}"
+
+    def outcome_of(self, rows: Sequence[Row]) -> TestOutcome | None:
+        members = [row for row in self.group.of(rows) if row.get(self.outcome) is not None]
+        if len({row[self.field] for row in members}) < 2:
+            return None
+        trend = self._trend(members)
+        rising = self.direction == "rises"
+        strata = list(dict.fromkeys(map(self._stratum, members)))
+        parts = [
+            [
+                (float(row[self.field]), float(row[self.outcome]))
+                for row in members
+                if self._stratum(row) == stratum
+            ]
+            for stratum in strata
+        ]
+        interval = bootstrap(parts, _mean_correlation)
+        levels = self._levels(members)
+        return TestOutcome(
+            claimed=trend.rising if rising else trend.falling,
+            opposite=trend.falling if rising else trend.rising,
+            numbers=f"correlation {trend.correlation:+.2f} {_within(interval)} over {len(members)} runs; "
+            f"{levels}",
+            data={
+                "correlation": trend.correlation,
+                "interval": [interval.low, interval.high],
+                "runs": len(members),
+            },
+        )
+
+    def _trend(self, members: Sequence[Row]) -> Any:
+        return spearman_trend(
+            [float(row[self.field]) for row in members],
+            [float(row[self.outcome]) for row in members],
+            [self._stratum(row) for row in members],
+        )
+
+    def _stratum(self, row: Row) -> tuple[object, ...]:
+        return tuple(row.get(name) for name in self.strata)
+
+    def _levels(self, members: Sequence[Row]) -> str:
+        """`1: 0 %, 32: 60 %`: the outcome at each value of the field."""
+        parts = []
+        for value in sorted({row[self.field] for row in members}):
+            mean = fmean(float(row[self.outcome]) for row in members if row[self.field] == value)
+            parts.append(f"{value}: {mean:.3g}" if self.number else f"{value}: {percents(mean)}")
+        return ", ".join(parts)
+
+    def detects(self, planned: Sequence[Row], level: float) -> str:
+        """The least rate at the far end, growing evenly from 0, that the test sees; for numbers, an order."""
+        members = self.group.planned(planned)
+        values = sorted({row[self.field] for row in members})
+        if len(values) < 2:
+            return UNDETECTABLE
+        if self.direction == "falls":
+            values.reverse()
+        if self.number:
+            ends = [sum(row[self.field] == value for row in members) for value in (values[0], values[-1])]
+            return (
+                f"every run at {values[-1]} above every run at {values[0]}"
+                if least_split(*ends) <= level
+                else UNDETECTABLE
+            )
+        for percent in range(5, 101, 5):
+            made = [planted for value in values for planted in self._plant(members, values, value, percent)]
+            trend = self._trend(made)
+            if (trend.rising if self.direction == "rises" else trend.falling) <= level:
+                return f"a rate from 0 % at {values[0]} to {percent} % at {values[-1]}, in even steps"
+        return UNDETECTABLE
+
+    def _plant(self, members: Sequence[Row], values: list[float], value: float, percent: int) -> list[Row]:
+        """The runs at a value, the outcome given to as many as an even growth to `percent` makes it."""
+        wanted = percent / 100 * values.index(value) / (len(values) - 1)
+        planted: list[Row] = []
+        for stratum in dict.fromkeys(self._stratum(row) for row in members):
+            here = [row for row in members if row[self.field] == value and self._stratum(row) == stratum]
+            successes = round(wanted * len(here))
+            planted += [{**row, self.outcome: i < successes} for i, row in enumerate(here)]
+        return planted
+
+
+def _mean_correlation(parts: Sequence[Sequence[tuple[float, float]]]) -> float:
+    return fmean(correlation([x for x, _ in part], [y for _, y in part]) for part in parts)

@@ -1,0 +1,282 @@
+"""Tests of rates: one against a bar, two against each other, two outcomes of the same runs; and plain facts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from internalize.figures.claims import COUNTED, UNDETECTABLE, TestOutcome
+from internalize.figures.rows import (
+    FigureRow,
+    Members,
+    counted,
+    in_words,
+    part_of,
+    percents,
+    rate,
+    values_at,
+)
+from internalize.statistics import (
+    Rate,
+    binomial,
+    clopper_pearson,
+    fisher,
+    newcombe,
+    stratified_difference,
+)
+from internalize.statistics.groups import Alternative, mcnemar
+
+
+def _interval_data(found: Rate) -> dict[str, Any]:
+    exact = clopper_pearson(found.successes, found.trials)
+    return {"successes": found.successes, "of": found.trials, "interval": [exact.low, exact.high]}
+
+
+def _told(label: str, found: Rate) -> str:
+    exact = clopper_pearson(found.successes, found.trials)
+    return f"{label}: {counted(found)} [{percents(exact.low)}, {percents(exact.high)}]"
+
+
+@dataclass(frozen=True)
+class _OneBar:
+    """The group's outcome comes more often than the bar, or less often: the subclass says which.
+
+    With `by`, at every value of that field: all must pass, so that none of them needs a correction.
+    """
+
+    group: Members
+    outcome: str
+    bar: float
+    by: str | None = None
+
+    side: ClassVar[Alternative]
+    other_side: ClassVar[Alternative]
+    in_a_word: ClassVar[str]
+
+    @property
+    def groups(self) -> tuple[Members, ...]:
+        return (self.group,)
+
+    @property
+    def method(self) -> str:
+        where = f"{in_words(self.outcome)} in {self.group.label}"
+        every = "" if self.by is None else f", at every {in_words(self.by)}"
+        return f"exact binomial test of {where}: {self.in_a_word} often than {percents(self.bar)}{every}"
+
+    def _clearest(self, n: int) -> int:
+        """Of n runs, how many have the outcome where the claim is truest."""
+        return n if self.side == "greater" else 0
+
+    def _parts(self, rows: Sequence[FigureRow]) -> dict[str, Rate]:
+        members = self.group.of(rows)
+        found = {
+            value: rate(part_of(members, self.by, value), self.outcome) for value in values_at(members, self.by)
+        }
+        label = self.group.label
+        return {
+            label if self.by is None else f"{label} {value}": of for value, of in found.items() if of.trials
+        }
+
+    def outcome_of(self, rows: Sequence[FigureRow]) -> TestOutcome | None:
+        parts = self._parts(rows)
+        if not parts:
+            return None
+        against = [binomial(found, self.bar, self.other_side) for found in parts.values()]
+        return TestOutcome(
+            claimed=max(binomial(found, self.bar, self.side) for found in parts.values()),
+            opposite=min(1.0, min(against) * len(against)),  # one part that says the contrary is enough
+            numbers=", ".join(_told(label, found) for label, found in parts.items()),
+            data={label: _interval_data(found) for label, found in parts.items()},
+        )
+
+    def detects(self, planned: Sequence[FigureRow], level: float) -> str:
+        members = self.group.planned(planned)
+        n = min((len(part_of(members, self.by, value)) for value in values_at(members, self.by)), default=0)
+        passing = [k for k in range(n + 1) if n and binomial(Rate(k, n), self.bar, self.side) <= level]
+        if not passing:
+            return UNDETECTABLE
+        clearest = self._clearest(n)
+        bound = max(passing, key=lambda k: abs(k - clearest))
+        more = "" if bound == clearest else " or more" if self.side == "greater" else " or fewer"
+        every = "" if self.by is None else f" at every {in_words(self.by)}"
+        return f"{bound} of {n}{more}{every}"
+
+
+class RateAbove(_OneBar):
+    """The group's outcome comes more often than the bar."""
+
+    side, other_side, in_a_word = "greater", "less", "more"
+
+
+class RateBelow(_OneBar):
+    """The group's outcome comes less often than the bar."""
+
+    side, other_side, in_a_word = "less", "greater", "less"
+
+
+@dataclass(frozen=True)
+class RateBetween:
+    """The group's rate lies between two bars: both one-sided tests must say so."""
+
+    group: Members
+    outcome: str
+    low: float
+    high: float
+
+    @property
+    def groups(self) -> tuple[Members, ...]:
+        return (self.group,)
+
+    @property
+    def method(self) -> str:
+        between = f"{percents(self.low)} and {percents(self.high)}"
+        return f"two exact binomial tests of {in_words(self.outcome)} in {self.group.label}: between {between}"
+
+    def outcome_of(self, rows: Sequence[FigureRow]) -> TestOutcome | None:
+        found = rate(self.group.of(rows), self.outcome)
+        if not found.trials:
+            return None
+        outside = min(binomial(found, self.low, "less"), binomial(found, self.high, "greater"))
+        return TestOutcome(
+            claimed=self._p(found),
+            opposite=min(1.0, 2 * outside),  # it may lie outside on two sides
+            numbers=_told(self.group.label, found),
+            data=_interval_data(found),
+        )
+
+    def _p(self, found: Rate) -> float:
+        return max(binomial(found, self.low, "greater"), binomial(found, self.high, "less"))
+
+    def detects(self, planned: Sequence[FigureRow], level: float) -> str:
+        n = len(self.group.planned(planned))
+        inside = [k for k in range(n + 1) if n and self._p(Rate(k, n)) <= level]
+        return f"{inside[0]} to {inside[-1]} of {n}" if inside else UNDETECTABLE
+
+
+@dataclass(frozen=True)
+class MoreOften:
+    """One group has the outcome more often than another, compared within each stratum such as a task.
+
+    The second group may have another outcome of its own, for models that are asked in another way.
+    """
+
+    more: Members
+    less: Members
+    outcome: str
+    outcome_of_less: str | None = None
+    strata: str | None = None
+
+    @property
+    def groups(self) -> tuple[Members, ...]:
+        return self.more, self.less
+
+    @property
+    def method(self) -> str:
+        groups = f"{self.more.label} more often than {self.less.label}"
+        if self.strata is None:
+            return f"Fisher's exact test of {in_words(self.outcome)}: {groups}"
+        return f"exact test of {in_words(self.outcome)} within each {in_words(self.strata)}: {groups}"
+
+    def _sides(self, rows: Sequence[FigureRow]) -> list[tuple[list[bool], list[Any]]]:
+        """Of each group: the outcomes and their strata."""
+        sides = []
+        for members, outcome in ((self.more, self.outcome), (self.less, self.outcome_of_less or self.outcome)):
+            known = [row for row in members.of(rows) if row.get(outcome) is not None]
+            strata = [None if self.strata is None else row.get(self.strata) for row in known]
+            sides.append(([bool(row[outcome]) for row in known], strata))
+        return sides
+
+    def outcome_of(self, rows: Sequence[FigureRow]) -> TestOutcome | None:
+        (more, strata_of_more), (less, strata_of_less) = self._sides(rows)
+        if not set(strata_of_more) & set(strata_of_less):
+            return None
+        strata = strata_of_more, strata_of_less
+        rates = Rate(sum(more), len(more)), Rate(sum(less), len(less))
+        interval = newcombe(*rates)
+        effect = rates[0].value - rates[1].value
+        told = f"difference {100 * effect:+.0f} % [{100 * interval.low:+.0f} %, {100 * interval.high:+.0f} %]"
+        return TestOutcome(
+            claimed=stratified_difference(more, less, strata, "greater"),
+            opposite=stratified_difference(more, less, strata, "less"),
+            numbers=f"{self.more.label} {counted(rates[0])}, {self.less.label} {counted(rates[1])}; {told}",
+            data={
+                "more": {"successes": rates[0].successes, "of": rates[0].trials},
+                "less": {"successes": rates[1].successes, "of": rates[1].trials},
+                "difference": effect,
+                "interval": [interval.low, interval.high],
+            },
+        )
+
+    def detects(self, planned: Sequence[FigureRow], level: float) -> str:
+        n, m = len(self.more.planned(planned)), len(self.less.planned(planned))
+        if not n or not m:
+            return UNDETECTABLE
+        least = next((k for k in range(n + 1) if fisher(Rate(k, n), Rate(0, m)) <= level), None)
+        return UNDETECTABLE if least is None else f"{least} of {n} against 0 of {m}"
+
+
+@dataclass(frozen=True)
+class OftenWithout:
+    """In the same runs one outcome comes without the other more often than the other without the one."""
+
+    group: Members
+    outcome: str
+    without: str
+
+    @property
+    def groups(self) -> tuple[Members, ...]:
+        return (self.group,)
+
+    @property
+    def method(self) -> str:
+        outcomes = f"{in_words(self.outcome)} without {in_words(self.without)}"
+        return f"McNemar's exact test in {self.group.label}: {outcomes}"
+
+    def outcome_of(self, rows: Sequence[FigureRow]) -> TestOutcome | None:
+        members = [row for row in self.group.of(rows) if row.get(self.outcome) is not None]
+        if not members:
+            return None
+        first = [bool(row[self.outcome]) for row in members]
+        second = [bool(row[self.without]) for row in members]
+        only_first = sum(a and not b for a, b in zip(first, second, strict=True))
+        only_second = sum(b and not a for a, b in zip(first, second, strict=True))
+        return TestOutcome(
+            claimed=mcnemar(first, second, "greater"),
+            opposite=mcnemar(first, second, "less"),
+            numbers=f"{self.group.label}: {in_words(self.outcome)} in {sum(first)} of {len(members)}, in "
+            f"{only_first} of them without {in_words(self.without)}; the other way round {only_second}",
+            data={"runs": len(members), "only": only_first, "only_other": only_second},
+        )
+
+    def detects(self, planned: Sequence[FigureRow], level: float) -> str:
+        n = len(self.group.planned(planned))
+        least = next((k for k in range(1, n + 1) if 0.5**k <= level), None)
+        return UNDETECTABLE if least is None else f"{least} of {n} one way and none the other"
+
+
+@dataclass(frozen=True)
+class Always:
+    """A fact that needs no statistics: it holds in every row of the group, or it does not."""
+
+    group: Members
+    outcome: str
+
+    @property
+    def groups(self) -> tuple[Members, ...]:
+        return (self.group,)
+
+    @property
+    def method(self) -> str:
+        return f"{in_words(self.outcome)} in every row of {self.group.label}: {COUNTED}"
+
+    def outcome_of(self, rows: Sequence[FigureRow]) -> TestOutcome | None:
+        found = rate(self.group.of(rows), self.outcome)
+        if not found.trials:
+            return None
+        holds = found.successes == found.trials
+        data = {"successes": found.successes, "of": found.trials}
+        return TestOutcome(float(not holds), float(holds), f"{self.group.label}: {counted(found)}", data)
+
+    def detects(self, planned: Sequence[FigureRow], level: float) -> str:
+        return "a single exception"

@@ -1,0 +1,239 @@
+"""Tests of what an internalization costs: time until it comes, and the price of a kind of task."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import comb
+from statistics import fmean
+from typing import Any
+
+from internalize.figures.claims import UNDETECTABLE, TestOutcome
+from internalize.figures.rows import FigureRow, Members, in_words, values_at
+from internalize.statistics import (
+    Waiting,
+    bootstrap,
+    difference_of_means,
+    indicator_effect,
+    log_rank,
+    restricted_mean,
+)
+from internalize.statistics.groups import RESAMPLES, least_split
+
+
+def waits_of(rows: Sequence[FigureRow], time: str = "iterations_until") -> list[Waiting]:
+    """The waiting times of the rows that have one."""
+    return [Waiting(float(row[time]), bool(row["happened"])) for row in rows if row.get(time) is not None]
+
+
+@dataclass(frozen=True)
+class Sooner:
+    """One group internalizes sooner than another; compared within each stratum such as a task."""
+
+    sooner: Members
+    later: Members
+    strata: str | None = "task"
+    time: str = "iterations_until"
+
+    @property
+    def groups(self) -> tuple[Members, ...]:
+        return self.sooner, self.later
+
+    @property
+    def method(self) -> str:
+        within = "" if self.strata is None else f" within each {in_words(self.strata)}"
+        return (
+            f"log-rank test of {in_words(self.time)} internalized, permuted{within}: {self.sooner.label} "
+            f"sooner than "
+            f"{self.later.label}"
+        )
+
+    def _stratum(self, row: FigureRow) -> Any:
+        return None if self.strata is None else row.get(self.strata)
+
+    def outcome_of(self, rows: Sequence[FigureRow]) -> TestOutcome | None:
+        sides = [[row for row in members.of(rows) if row.get(self.time) is not None] for members in self.groups]
+        common = set(map(self._stratum, sides[0])) & set(map(self._stratum, sides[1]))
+        if not common:
+            return None
+        first, second = ([row for row in side if self._stratum(row) in common] for side in sides)
+        strata = [self._stratum(row) for row in first], [self._stratum(row) for row in second]
+        found = log_rank(waits_of(first, self.time), waits_of(second, self.time), strata)
+        ratio, interval = self._ratio(first, second)
+        events = [sum(bool(row["happened"]) for row in side) for side in (first, second)]
+        told = (
+            f"{self.sooner.label} {events[0]} of {len(first)}, {self.later.label} {events[1]} of {len(second)}"
+        )
+        return TestOutcome(
+            claimed=found.sooner,
+            opposite=found.later,
+            numbers=f"{told} internalized; time × {ratio:.2f} [{interval.low:.2f}, {interval.high:.2f}]",
+            data={"ratio": ratio, "interval": [interval.low, interval.high], "z": found.z},
+        )
+
+    def _ratio(self, first: list[FigureRow], second: list[FigureRow]) -> tuple[float, Any]:
+        """Mean time of the first over that of the second, up to the budget; the geometric mean over strata."""
+        groups, budgets = [], []
+        for label in dict.fromkeys(map(self._stratum, first)):
+            sides = [
+                waits_of([row for row in side if self._stratum(row) == label], self.time)
+                for side in (first, second)
+            ]
+            groups += sides
+            budgets.append(max(wait.time for side in sides for wait in side))
+
+        def ratio(drawn: Sequence[Sequence[Waiting]]) -> float:
+            logs = [
+                math.log(restricted_mean(one, budget) / restricted_mean(other, budget))
+                for one, other, budget in zip(drawn[::2], drawn[1::2], budgets, strict=True)
+            ]
+            return math.exp(fmean(logs))
+
+        return ratio(groups), bootstrap(groups, ratio)
+
+    def detects(self, planned: Sequence[FigureRow], level: float) -> str:
+        ways = 1
+        sides = [members.planned(planned) for members in self.groups]
+        for value in values_at(sides[0], self.strata):
+            n, m = (sum(self.strata is None or row.get(self.strata) == value for row in side) for side in sides)
+            ways *= comb(n + m, n)
+        if not all(sides) or max(1 / ways, 1 / (RESAMPLES + 1)) > level:
+            return UNDETECTABLE
+        return f"every run of {self.sooner.label} before every run of {self.later.label}"
+
+
+@dataclass(frozen=True)
+class CostsMore:
+    """A kind of task costs more than another at equal size: log cost on log size and an indicator of the kind.
+
+    The unit is the task, such as the order of a counter: the log costs of its runs are averaged (a run that
+    never internalized counts with its whole budget), and the kinds are permuted over tasks within each stratum.
+    """
+
+    costly: Members
+    others: Members
+    unit: str = "order"
+    strata: str = "horizon"
+    cost: str = "iterations_until"
+
+    @property
+    def groups(self) -> tuple[Members, ...]:
+        return self.costly, self.others
+
+    @property
+    def method(self) -> str:
+        return (
+            f"regression of log {in_words(self.cost)} internalized on log {self.unit} and on being one of the "
+            f"{self.costly.label} rather than the {self.others.label}, permuted over {self.unit}s within each "
+            f"{in_words(self.strata)}"
+        )
+
+    def _units(self, rows: Sequence[FigureRow]) -> dict[tuple[Any, Any, bool], list[float]]:
+        """(stratum, unit, whether costly) → log costs of its runs."""
+        found: dict[tuple[Any, Any, bool], list[float]] = {}
+        for members, costly in ((self.costly, True), (self.others, False)):
+            for row in members.of(rows):
+                if row.get(self.cost) is not None:
+                    key = row.get(self.strata), row[self.unit], costly
+                    found.setdefault(key, []).append(math.log(row[self.cost]))
+        return found
+
+    def outcome_of(self, rows: Sequence[FigureRow]) -> TestOutcome | None:
+        units = self._units(rows)
+        if {costly for _, _, costly in units} != {True, False}:
+            return None
+        keys = list(units)
+        sizes = [math.log(unit) for _, unit, _ in keys]
+        kinds, strata = [costly for _, _, costly in keys], [stratum for stratum, _, _ in keys]
+
+        def coefficient(drawn: Sequence[Sequence[float]]) -> float:
+            return indicator_effect(
+                [fmean(logs) for logs in drawn], sizes, kinds, strata, permute=False
+            ).coefficient
+
+        groups = [units[key] for key in keys]
+        found = indicator_effect([fmean(logs) for logs in groups], sizes, kinds, strata)
+        interval = bootstrap(groups, coefficient)
+        low, high = math.exp(interval.low), math.exp(interval.high)
+        counts = f"{sum(kinds)} {self.costly.label}, {len(kinds) - sum(kinds)} {self.others.label}"
+        return TestOutcome(
+            claimed=found.rises,
+            opposite=found.falls,
+            numbers=f"cost × {math.exp(found.coefficient):.2f} [{low:.2f}, {high:.2f}] ({counts})",
+            data={"coefficient": found.coefficient, "interval": [interval.low, interval.high]},
+        )
+
+    def detects(self, planned: Sequence[FigureRow], level: float) -> str:
+        ways = 1
+        sides = [
+            {(row.get(self.strata), row[self.unit]) for row in members.planned(planned)}
+            for members in self.groups
+        ]
+        for stratum in {stratum for side in sides for stratum, _ in side}:
+            n, m = (sum(own == stratum for own, _ in side) for side in sides)
+            ways *= comb(n + m, n)
+        if not all(sides) or 1 / ways > level:
+            return UNDETECTABLE
+        return f"the highest of {ways} ways to name so many {self.unit}s {self.costly.label}"
+
+
+@dataclass(frozen=True)
+class GainsMore:
+    """What a change of a field brings is more for one group of units than for another.
+
+    Units are the values of the field `by` (orders, say); each has one gain, the mean of log cost before minus
+    after, and the gains are permuted over units.
+    """
+
+    more: Members
+    less: Members
+    by: str
+    after: Members
+    before: Members
+    cost: str = "iterations_until"
+
+    @property
+    def groups(self) -> tuple[Members, ...]:
+        return self.more, self.less
+
+    @property
+    def method(self) -> str:
+        return (
+            f"permutation test over {in_words(self.by)}s of the gain in log {in_words(self.cost)} "
+            f"internalized from "
+            f"{self.before.label} to {self.after.label}: more for {self.more.label} than for {self.less.label}"
+        )
+
+    def _gains(self, rows: Sequence[FigureRow]) -> list[float]:
+        gains = []
+        for value in values_at(rows, self.by):
+            part = [row for row in rows if row.get(self.by) == value]
+            after, before = (
+                [math.log(row[self.cost]) for row in members.of(part) if row.get(self.cost) is not None]
+                for members in (self.after, self.before)
+            )
+            if after and before:
+                gains.append(fmean(before) - fmean(after))
+        return gains
+
+    def outcome_of(self, rows: Sequence[FigureRow]) -> TestOutcome | None:
+        more, less = self._gains(self.more.of(rows)), self._gains(self.less.of(rows))
+        if not more or not less:
+            return None
+        interval = bootstrap([more, less], lambda drawn: fmean(drawn[0]) - fmean(drawn[1]))
+        effect = fmean(more) - fmean(less)
+        return TestOutcome(
+            claimed=difference_of_means(more, less, "greater"),
+            opposite=difference_of_means(more, less, "less"),
+            numbers=f"mean gain {self.more.label} {fmean(more):+.2f} ({len(more)} of them), {self.less.label} "
+            f"{fmean(less):+.2f} ({len(less)}); difference {effect:+.2f} [{interval.low:+.2f}, "
+            f"{interval.high:+.2f}]",
+            data={"more": more, "less": less},
+        )
+
+    def detects(self, planned: Sequence[FigureRow], level: float) -> str:
+        sizes = [len({row.get(self.by) for row in members.planned(planned)}) for members in self.groups]
+        if not all(sizes) or least_split(*sizes) > level:
+            return UNDETECTABLE
+        return f"{sizes[0]} gains that are all above the other {sizes[1]}"

@@ -1,0 +1,87 @@
+"""When a run internalized, what it cost, and its scale: by hand on measurements written down."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from internalize.curricula.formats import Left
+from internalize.figures.outcomes import last_stage_passed, operations_until, stage_ends, until_internalized
+from internalize.figures.rows import scale_of, scale_of_all, views_per_input
+from internalize.measure.cost import training_flops
+from internalize.models.gpt2 import ModelConfig
+from internalize.statistics import Waiting
+
+
+def measured(*entries: tuple[int, int, float]) -> list[dict[str, Any]]:
+    """(iteration, stage, accuracy)."""
+    return [
+        {"iteration": i, "stage": stage, "id_exact_chain": a, "id_target_accuracy": a}
+        for i, stage, a in entries
+    ]
+
+
+@pytest.mark.parametrize(
+    ("entries", "at_the_end", "expected"),
+    [
+        ([(100, 2, 0.99), (200, 3, 0.96), (300, 3, 0.97)], True, Waiting(200, True)),
+        ([(100, 3, 0.96), (200, 3, 0.5), (300, 3, 0.97), (400, 3, 0.98)], True, Waiting(300, True)),
+        ([(100, 2, 0.99), (200, 3, 0.96)], True, Waiting(200, True)),  # the final measurement confirms
+        ([(100, 2, 0.99), (200, 3, 0.96)], False, Waiting(1_000, False)),  # or does not
+        ([(100, 3, 0.95), (200, 3, 0.94)], True, Waiting(1_000, False)),  # nothing on the way to confirm
+        ([(100, 1, 1.0), (200, 2, 0.4)], False, Waiting(1_000, False)),  # given up before the last stage
+    ],
+)
+def test_the_first_measurement_that_the_next_confirms(
+    entries: list[tuple[int, int, float]], at_the_end: bool, expected: Waiting
+) -> None:
+    assert until_internalized(measured(*entries), 3, at_the_end, 1_000) == expected
+
+
+def test_the_last_stage_that_passed() -> None:
+    ends = stage_ends(measured((10, 1, 0.2), (20, 1, 0.99), (30, 2, 0.96), (40, 3, 0.5), (50, 4, 0.96)))
+    assert last_stage_passed(ends) == 4
+    assert last_stage_passed(stage_ends(measured((10, 1, 0.2)))) == 0
+
+
+def test_operations_add_up_stage_by_stage() -> None:
+    """30 steps of stage 1, 20 of stage 2, then stage 3 to the end of the budget."""
+    row = {
+        "task": "C3", "horizon": 3, "batch": 8, "model.depth": 1, "model.width": 8, "model.heads": 2,
+        "model.mlp": None,
+    }  # fmt: skip
+    rows = measured((30, 1, 1.0), (50, 2, 1.0), (60, 3, 0.3))
+
+    def step(answer: int) -> int:
+        return training_flops(ModelConfig(1, 8, 2), 7, 8, 4, answer)
+
+    assert operations_until(row, rows, Left(3), 100) == 30 * step(4) + 20 * step(3) + 50 * step(2)
+    assert operations_until(row, rows, Left(3), 40) == 30 * step(4) + 10 * step(3)
+    assert operations_until({**row, "model.network": "mine.py:Net"}, rows, Left(3), 40) is None
+
+
+CELL = {
+    "task": "C2", "horizon": 25, "iterations": 50_000, "batch": 128, "model.width": 64, "model.mlp": None,
+    "model.init_std": 0.1, "held_out": 0.05, "seed": 200, "schedule.kind": "fixed",
+}  # fmt: skip
+
+
+def test_the_scale_of_a_case() -> None:
+    """Hand-worked: 6.4 million samples of 2^25 inputs are 0.19 views, of 3^17 they are 0.05, of 2^12 1,562."""
+    paper = [{**CELL, "model.mlp": 256, "held_out": None, "model.init_std": 0.02, "seed": 0}]
+
+    def scale(**fields: Any) -> str:
+        row = {**CELL, **fields}
+        row["views_per_input"] = views_per_input(row, int(row["task"][1:]))
+        return scale_of(row, paper)
+
+    assert views_per_input(CELL, 2) == pytest.approx(0.1907, abs=1e-4)
+    assert scale() == "the paper's own"
+    assert scale(held_out=None) == "toy"
+    assert scale(**{"model.width": 32}) == "premise kept, smaller"
+    assert scale(task="C3", horizon=17) == "premise kept, smaller"
+    assert scale(horizon=12) == "toy"
+    assert scale(task="C3", horizon=15) == "toy"
+    assert scale_of_all(["the paper's own", "premise kept, smaller"]) == "premise kept, smaller"
+    assert scale_of_all(["the paper's own", "toy"]) == "toy"
