@@ -42,6 +42,7 @@ def arguments() -> argparse.Namespace:
     found.add_argument("--positions", choices=["shift", "keep", "turns"], default="shift")
     found.add_argument("--direct", choices=["sum", "last"], default="sum", help="what a direct row begins as")
     found.add_argument("--lr", type=float, default=5e-4)
+    found.add_argument("--warmup", type=int, default=1, help="iterations of a stage until the lr is full")
     found.add_argument("--bar", type=float, default=0.02, help="loss of the worst position that ends a stage")
     found.add_argument("--width", type=int, default=64)
     found.add_argument("--depth", type=int, default=1)
@@ -83,6 +84,7 @@ def main() -> None:
         stats = step(tokens, renderer.prompt_length)
         rows.copy_(rows[back])
         row_gradients.copy_(row_gradients[back])
+        optimizer.lr = asked.lr * (1 if stage == 1 else min(1, (inside + 1) / asked.warmup))
         optimizer.step()
         inside += 1
         if shown == stage:

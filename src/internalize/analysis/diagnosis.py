@@ -149,6 +149,13 @@ def _findings(evidence: RunEvidence, verdict: Condition, broken: StageEvidence |
     found = []
     if evidence.message:
         found.append(f"It stopped with: {evidence.message}")
+    if evidence.gave_up:
+        found.append(f"The controller gave up: {evidence.gave_up}.")
+    found += [
+        f"Stage {stage.stage} was lost, undone and tried again; attempts undone: {stage.undone}."
+        for stage in evidence.stages
+        if stage.undone
+    ]
     found += _results(evidence)
     first = evidence.stages[0] if evidence.stages else None
     if first is not None and first.target is not None and not evidence.mixture:

@@ -35,6 +35,8 @@ class StageEvidence:
     """The last state that the format shows is right, ID, at the last measurement of the stage."""
     losses: tuple[float, ...]
     """Training loss at the worst answer position, row by row."""
+    undone: int = 0
+    """Attempts at it that the controller took back."""
     mean_loss: float | None = None
     """Training loss over all answer positions, last row."""
 
@@ -78,6 +80,8 @@ class RunEvidence:
     """Where the run is, as a command takes it."""
     message: str | None = None
     """Why the run failed."""
+    gave_up: str | None = None
+    """Why the controller gave up."""
 
     @property
     def chance_loss(self) -> float:
@@ -103,7 +107,7 @@ def gather(chain: OpenChain, samples: int = 1_000, seed: int = 0) -> RunEvidence
         title=chain.title,
         state=chain.status,
         method=config.method,
-        mixture=experiment.curriculum.length_hint,
+        mixture=experiment.curriculum.length_hint and experiment.curriculum.stages == 1,
         horizon=config.horizon,
         states=experiment.task.states,
         iterations=config.iterations,
@@ -124,6 +128,7 @@ def gather(chain: OpenChain, samples: int = 1_000, seed: int = 0) -> RunEvidence
         position_losses=_position_losses(chain, samples, seed),
         place=str(run.path),
         message=status.get("message"),
+        gave_up=summary.get("gave_up"),
     )
 
 
@@ -141,8 +146,9 @@ def _stage(
         iterations=max((row["iteration"] for row in trained), default=before) - before,
         ended=ended,
         target=_rate(measured[-1].get("id_target_accuracy"), samples) if measured else None,
-        losses=tuple(row["worst_loss"] for row in trained),
-        mean_loss=trained[-1]["loss"] if trained else None,
+        losses=tuple(row["worst_loss"] for row in trained if "worst_loss" in row),
+        undone=sum(bool(row.get("lost")) for row in trained),
+        mean_loss=trained[-1].get("loss") if trained else None,
     )
 
 
