@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import internalize
+from tests.house_map import house_map, phrase
 
 PACKAGE = Path(internalize.__file__).parent
 ROOMS = [
@@ -142,6 +143,15 @@ HEAVY = {"torch", "numpy", "matplotlib", "numba", "scipy", "transformers", "pand
 )
 def test_nothing_heavy_is_imported_before_it_is_needed(statement: str, allowed: set[str]) -> None:
     assert modules_after(statement) & HEAVY <= allowed
+
+
+def test_the_map_names_every_file_in_one_phrase() -> None:
+    """To renew it: python -m tests.house_map > docs/map.md"""
+    root = Path(__file__).parents[1]
+    assert (root / "docs" / "map.md").read_text(encoding="utf-8") == house_map(ROOMS)
+    assert all(phrase(path) for path in SOURCES)
+    readme = (root / "README.md").read_text(encoding="utf-8")
+    assert [room for room in ROOMS if f"`{room}/`" not in readme and f"`{room}.py`" not in readme] == []
 
 
 def test_files_are_short() -> None:
