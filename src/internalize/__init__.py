@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from internalize.kinds.chain import ChainConfig
     from internalize.kinds.chain.config import EvaluationConfig, OptimizerConfig
     from internalize.kinds.entrance import train
+    from internalize.kinds.text.config import TextConfig
+    from internalize.kinds.text.rows import write_rows
     from internalize.models.gpt2 import ModelConfig
     from internalize.runs.folder import Run
     from internalize.runtime.execution import Execution
@@ -27,9 +29,11 @@ _PUBLIC = {
     "Run": "internalize.runs.folder",
     "ScheduleConfig": "internalize.curricula",
     "Semiautomaton": "internalize.tasks",
+    "TextConfig": "internalize.kinds.text.config",
     "parse_task": "internalize.tasks",
     "semiautomaton": "internalize.tasks.semiautomaton",
     "train": "internalize.kinds.entrance",
+    "write_rows": "internalize.kinds.text.rows",
 }
 
 __all__ = [
@@ -42,9 +46,11 @@ __all__ = [
     "Run",
     "ScheduleConfig",
     "Semiautomaton",
+    "TextConfig",
     "parse_task",
     "semiautomaton",
     "train",
+    "write_rows",
 ]
 
 
