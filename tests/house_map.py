@@ -1,6 +1,6 @@
 """The map of the house: every file of the package in one phrase, the first of its docstring.
 
-    python -m tests.house_map > docs/map.md
+python -m tests.house_map > docs/map.md
 """
 
 from __future__ import annotations

@@ -15,9 +15,12 @@ if TYPE_CHECKING:
     from internalize.kinds.hints.config import HintsConfig
     from internalize.kinds.parity.config import ParityConfig
     from internalize.kinds.selfplay.config import SelfPlayConfig
+    from internalize.kinds.text.config import TextConfig
+    from internalize.kinds.text.rows import write_rows
     from internalize.models.gpt2 import ModelConfig
     from internalize.runs.folder import Run
     from internalize.runtime.execution import Execution
+    from internalize.runtime.kind import Kind
     from internalize.tasks import Semiautomaton, parse_task
     from internalize.tasks.semiautomaton import semiautomaton
 
@@ -31,6 +34,7 @@ _PUBLIC = {
     "EvaluationConfig": "internalize.kinds.chain.config",
     "Execution": "internalize.runtime.execution",
     "HintsConfig": "internalize.kinds.hints.config",
+    "Kind": "internalize.runtime.kind",
     "ModelConfig": "internalize.models.gpt2",
     "OptimizerConfig": "internalize.kinds.chain.config",
     "ParityConfig": "internalize.kinds.parity.config",
@@ -38,10 +42,12 @@ _PUBLIC = {
     "ScheduleConfig": "internalize.curricula",
     "SelfPlayConfig": "internalize.kinds.selfplay.config",
     "Semiautomaton": "internalize.tasks",
+    "TextConfig": "internalize.kinds.text.config",
     "open_run": "internalize.analysis.open_run",
     "parse_task": "internalize.tasks",
     "semiautomaton": "internalize.tasks.semiautomaton",
     "train": "internalize.kinds.entrance",
+    "write_rows": "internalize.kinds.text.rows",
 }
 
 __all__ = [
@@ -51,6 +57,7 @@ __all__ = [
     "EvaluationConfig",
     "Execution",
     "HintsConfig",
+    "Kind",
     "ModelConfig",
     "OptimizerConfig",
     "ParityConfig",
@@ -58,11 +65,13 @@ __all__ = [
     "ScheduleConfig",
     "SelfPlayConfig",
     "Semiautomaton",
+    "TextConfig",
     "__version__",
     "open_run",
     "parse_task",
     "semiautomaton",
     "train",
+    "write_rows",
 ]
 
 

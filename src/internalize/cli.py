@@ -89,6 +89,8 @@ COMMANDS: dict[str, Command] = {
                               "selfplay_bench_command", "this search against OpenSpiel's own, on one network"),
     "text": Command("internalize.kinds.text.commands", "TextArguments", "text_command",
                     "your own language model on your own chains of words, which are then taken away"),
+    "text bench": Command("internalize.benchmarks.text", "TextBenchArguments", "text_bench_command",
+                          "training and answering on text beside a plain loop with Hugging Face"),
     "data check": Command("internalize.kinds.text.checking", "DataCheckArguments", "data_check_command",
                           "rows of text before a training: lengths, tokens, stages, warnings"),
     "data make": Command("internalize.kinds.text.making", "DataMakeArguments", "data_make_command",

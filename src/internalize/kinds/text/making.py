@@ -48,7 +48,7 @@ def data_make_command(arguments: DataMakeArguments) -> None:
     files = dict(draw_splits(problems, sizes, arguments.seed))
     if arguments.ood:
         for name, other in problems.companions().items():
-            files |= draw_splits(other, {f"ood_{name}": OOD_ROWS}, arguments.seed, "ood")
+            files |= draw_splits(other, {f"ood_{name}": OOD_ROWS}, arguments.seed, "ood", distinct=False)
     make_folder(out.parent, "out")
     written = {}
     for name, rows in files.items():

@@ -13,11 +13,12 @@ TRIES = 1_000
 
 
 def draw_splits(
-    problems: Problems, sizes: Mapping[str, int], seed: int, field: str = "n"
+    problems: Problems, sizes: Mapping[str, int], seed: int, field: str = "n", distinct: bool = True
 ) -> dict[str, list[Problem]]:
     """Each side's problems, all different. The last side is drawn last: name the training rows there.
 
     Two questions with one key (a × b and b × a) never stand on two sides; the last side may have both.
+    distinct: without it a side is a plain sample, in which a common question may come more than once.
     """
     source = random.Random(f"{seed}/{problems.name}")
     sides: dict[str, list[Problem]] = {}
@@ -30,7 +31,7 @@ def draw_splits(
         while len(rows) < size:
             problem = problems.draw(source)
             key = problems.key(problem.question)
-            if key in taken or problem.question in seen:
+            if key in taken or (distinct and problem.question in seen):
                 idle += 1
                 if idle > TRIES:
                     found = f"only {len(rows):,} of {size:,} different rows for {side!r} were found"

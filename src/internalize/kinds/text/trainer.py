@@ -1,0 +1,146 @@
+"""For those who have a trainer already: a collator and a callback by which Hugging Face's Trainer follows a
+curriculum of this package.
+
+    followed = follow(TextConfig(data="train.jsonl", model="config.json", tokenizer="words", method="left"))
+    Trainer(model=followed.model(), args=TrainingArguments(…), train_dataset=followed.rows,
+            data_collator=followed.collator, callbacks=[followed.callback]).train()
+
+The trainer keeps what is its own: optimizer, devices, logging, checkpoints. What it does not give is what the
+command `internalize text` does: a resume to the same bytes, identities, sweeps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import TrainerCallback
+
+from internalize.curricula.schedule import EqualShares, ScheduleConfig
+from internalize.kinds.text.config import TextConfig
+from internalize.kinds.text.evaluation import chosen_rows, measure_rows
+from internalize.kinds.text.experiment import TextExperiment
+from internalize.kinds.text.material import find_material
+from internalize.kinds.text.rendering import CutRow
+from internalize.runtime.streams import Streams
+
+NO_LOSS = -100
+"""The label that transformers leaves out of the loss."""
+
+
+class CurriculumCollator:
+    """Rows as the present stage shows them, with labels on the answer block alone."""
+
+    def __init__(self, experiment: TextExperiment) -> None:
+        self.experiment = experiment
+        self.stage = 1
+        """The callback sets it. A trainer may ask for a batch ahead: it still has the stage before."""
+        self._batches = 0
+
+    def __call__(self, rows: Sequence[CutRow]) -> dict[str, Tensor]:
+        material, curriculum = self.experiment.material, self.experiment.curriculum
+        streams = Streams(self.experiment.config.seed)
+        self._batches += 1
+        budget = None
+        kept = [curriculum.kept(len(row.units), self.stage) for row in rows]
+        if curriculum.budgets:
+            generator = streams("format", self._batches)
+            budget = int(torch.randint(len(curriculum.budgets), (), generator=generator))
+            kept = [curriculum.kept_within(len(row.units), curriculum.budgets[budget]) for row in rows]
+        elif curriculum.removal.smoothing is not None:
+            offsets = curriculum.draw_offsets(len(rows), streams("smoothing", self._batches))
+            kept = [
+                curriculum.kept(len(row.units), self.stage, offset)
+                for row, offset in zip(rows, offsets, strict=True)
+            ]
+        shown = [material.renderer.render(row, k, budget) for row, k in zip(rows, kept, strict=True)]
+        longest = max(len(row.tokens) for row in shown)
+        columns: dict[str, list[list[int]]] = {"input_ids": [], "labels": [], "attention_mask": []}
+        if material.renderer.positions == "kept":
+            columns["position_ids"] = []
+        for row in shown:
+            gap = longest - len(row.tokens)
+            columns["input_ids"].append(row.tokens + [material.renderer.markers.pad] * gap)
+            columns["labels"].append([NO_LOSS] * row.prompt + row.block + [NO_LOSS] * gap)
+            columns["attention_mask"].append([1] * len(row.tokens) + [0] * gap)
+            if "position_ids" in columns:
+                columns["position_ids"].append(row.positions + [row.positions[-1]] * gap)
+        return {name: torch.tensor(values) for name, values in columns.items()}
+
+
+class CurriculumCallback(TrainerCallback):  # type: ignore[misc]
+    """Ends stages, by equal shares of the trainer's steps or by its logged loss, and measures at their ends."""
+
+    def __init__(self, collator: CurriculumCollator, schedule: ScheduleConfig, reset: bool) -> None:
+        self.collator = collator
+        self.schedule = schedule
+        self.reset = reset
+        self.accuracies: list[dict[str, Any]] = []
+        """One entry for each stage that ended: its number, the step, and the accuracy on every file."""
+        self._loss: float | None = None
+        self._begun = 0
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **more: Any) -> None:
+        if logs and "loss" in logs:
+            self._loss = float(logs["loss"])
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **more: Any) -> None:
+        stages = self.collator.experiment.curriculum.stages
+        if self._ended(state.global_step, state.max_steps, stages):
+            self._measure(more["model"], state.global_step)
+            self.collator.stage += 1
+            self._begun, self._loss = state.global_step, None
+            if self.reset:
+                more["optimizer"].state.clear()
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **more: Any) -> None:
+        self._measure(more["model"], state.global_step)
+
+    def _ended(self, step: int, steps: int, stages: int) -> bool:
+        stage = self.collator.stage
+        if stage == stages:
+            return False
+        if self.schedule.kind == "fixed":
+            return step >= EqualShares(steps, stages).end(stage)
+        inside = step - self._begun
+        capped = self.schedule.cap is not None and inside >= self.schedule.cap
+        learned = self._loss is not None and self._loss < self.schedule.bar
+        return capped or (inside >= self.schedule.shortest and learned)
+
+    def _measure(self, model: nn.Module, step: int) -> None:
+        experiment, stage = self.collator.experiment, self.collator.stage
+        found: dict[str, Any] = {"stage": stage, "step": step}
+        budget = 0 if experiment.curriculum.budgets else None
+        for name in experiment.material.evals:
+            rows = chosen_rows(experiment, name, experiment.config.evaluation.rows)
+            found[name] = measure_rows(experiment, model, rows, stage, budget).accuracy.value
+        self.accuracies.append(found)
+
+
+@dataclass(frozen=True)
+class Followed:
+    """What a trainer is given to follow a curriculum."""
+
+    experiment: TextExperiment
+    rows: tuple[CutRow, ...]
+    """The dataset."""
+    collator: CurriculumCollator
+    callback: CurriculumCallback
+
+    def model(self) -> nn.Module:
+        """The config's model with the weights that a training begins with."""
+        return self.experiment.new_model(Streams(self.experiment.config.seed)).train()
+
+
+def follow(config: TextConfig) -> Followed:
+    """Reads and checks everything that the config names. An adaptive schedule needs the signal `loss`, as the
+    mean that the trainer logs: the worst position is not known to it."""
+    schedule = config.schedule
+    material = find_material(replace(config, iterations=10**9), {})
+    experiment = TextExperiment(config, material, torch.device("cpu"))
+    collator = CurriculumCollator(experiment)
+    callback = CurriculumCallback(collator, schedule, config.optimizer.reset)
+    return Followed(experiment, material.train, collator, callback)
