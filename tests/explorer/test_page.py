@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import shutil
@@ -18,6 +19,7 @@ from internalize.cli import main
 from internalize.errors import BadInput
 from internalize.explorer import bundle as bundles
 from internalize.explorer.bundle import thin_out
+from internalize.explorer.packing import probes_size
 from internalize.explorer.page import digest, write_explorer
 from internalize.explorer.subject import open_subject
 from tests.conftest import SMALL
@@ -375,7 +377,7 @@ def test_the_command_says_how_large_and_how_quick(
     assert 0 < told["first_answer_ms"] < 60_000
 
 
-def test_stages_are_left_out_where_all_are_too_many(internalized: Run, tmp_path: Path) -> None:
+def test_stages_are_left_out_where_all_are_too_many(internalized: Run, made: Made) -> None:
     assert thin_out([1, 2, 3, 4, 5, 6], 3) == [1, 3, 6]
     assert thin_out([1, 2, 3], 9) == [1, 2, 3]
     assert thin_out([1, 2, 3], 1) == [3]
@@ -383,8 +385,11 @@ def test_stages_are_left_out_where_all_are_too_many(internalized: Run, tmp_path:
     three = 3 * bundles.weights_size(subject) / 1e6  # two stages and the untrained model
     allowance = bundles.Allowance([subject], 1.01 * three)
     assert allowance.kept(subject) == [1, 4]
-    assert not allowance.has_room(bytes(10_000)), "probes come after weights"
-    assert bundles.Allowance([subject], 5).has_room(bytes(10_000))
+    assert not allowance.has_room(10_000), "probes come after weights"
+    assert bundles.Allowance([subject], 5).has_room(10_000)
+    text = made.path.read_text(encoding="utf-8")
+    (packed,) = re.findall(r'id="probes-0-1">([^<]*)<', text)
+    assert len(base64.b64decode(packed)) == probes_size(subject, subject.shown(2)), "as was foreseen"
 
 
 def test_bad_input_is_one_line(internalized: Run, made: Made, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from internalize.explorer.packing import (
     pack_construction,
     pack_probes,
     pack_weights,
+    probes_size,
     round_weights,
 )
 from internalize.explorer.subject import Subject, Weights
@@ -127,6 +128,7 @@ class Allowance:
         self.share = 1.0 if more == 0 else min(1.0, max(0.0, (room - last) / more))
         self.left = max(0.0, room - last - self.share * more)
         self.waiting = sum(len(self.kept(s)) for s in self.live)
+        self.is_tight = room < 2 * (last + self.share * more)
 
     def is_live(self, subject: Subject) -> bool:
         return subject.is_gpt2 and subject.parameters <= LARGEST_LIVE
@@ -138,9 +140,9 @@ class Allowance:
             return thin_out(stages, 40)
         return thin_out(stages, 1 + int(self.share * (len(stages) - 1) + 1e-9))
 
-    def has_room(self, content: bytes) -> bool:
-        """Whether the next stage's probes fit into its even part of what is left; then they take it."""
-        part, size = self.left / max(1, self.waiting), len(content) * 4 / 3
+    def has_room(self, count: int) -> bool:
+        """Whether the next stage's probes, of so many bytes, fit into its even part of what is left."""
+        part, size = self.left / max(1, self.waiting), count * 4 / 3
         self.waiting -= 1
         if size > part:
             return False
@@ -261,6 +263,9 @@ def add_weights(
     stages = [stage["stage"] for stage in model["stages"]]
     weights = {stage: subject.weights(stage) for stage in stages}
     model["precision"], model["agreement"] = choose_precision(subject, weights)
+    if model["precision"] == "float32" and allowance.is_tight:  # room was counted for half as many bits
+        stages = thin_out(stages, max(2, len(stages) // 2))
+        model["stages"] = [stage for stage in model["stages"] if stage["stage"] in stages]
     first = weights[stages[0]]
     model["tensors"] = [[short_name(name), tensor.numel()] for name, tensor in first.items()]
     start = round_weights(subject.untrained(), model["precision"])
@@ -270,9 +275,9 @@ def add_weights(
         rounded = round_weights(weights[stage], model["precision"])
         bundle.add(f"weights-{number}-{i}", pack_weights(rounded, model["precision"]))
         if subject.task.states > 1:
-            found, content = pack_probes(subject, rounded, start, tuple(model["stages"][i]["shown"]))
-            if allowance.has_room(content):
-                model["stages"][i]["probes"] = found
+            shown = tuple(model["stages"][i]["shown"])
+            if allowance.has_room(probes_size(subject, shown)):
+                model["stages"][i]["probes"], content = pack_probes(subject, rounded, start, shown)
                 bundle.add(f"probes-{number}-{i}", content)
     model["probeSamples"] = PROBE_SAMPLES
 

@@ -43,6 +43,13 @@ def probe_targets(layers: int, prompt: int, horizon: int, shown: Shown) -> list[
     ]
 
 
+def probes_size(subject: Subject, shown: Shown) -> int:
+    """Bytes that `pack_probes` will take, before anything is fitted."""
+    shape, prompt = subject.config.model, subject.renderer.prompt_length
+    count = len(probe_targets(shape.depth, prompt, subject.config.horizon, shown))
+    return 2 * count * (subject.task.states - 1) * (8 + shape.width)
+
+
 def pack_probes(subject: Subject, weights: Weights, start: Weights, shown: Shown) -> tuple[Json, bytes]:
     """The probes of a stage's model and those of the untrained one: how good they are, and their weights."""
     T, prompt = subject.config.horizon, subject.renderer.prompt_length

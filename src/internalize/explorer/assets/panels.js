@@ -51,7 +51,7 @@ const Panels = (() => {
     const count = possible < 1e7 ? possible.toLocaleString("en") : possible.toExponential(0).replace(/e\+(\d+)/, (_, power) => ` · 10^${power}`);
     return views >= 1
       ? ` There are ${count} possible inputs; training saw each of them ${Math.round(views).toLocaleString("en")} times on average.`
-      : ` There are ${count} possible inputs; training saw ${percent(views, 2)} of them.`;
+      : ` There are ${count} possible inputs; training saw ${views < 1e-4 ? "hardly any" : percent(views, 2)} of them.`;
   }
 
   // The matrix ------------------------------------------------------------------------------------------------
