@@ -143,7 +143,9 @@ def test_a_curriculum_and_a_task_of_ones_own(stranger: Stranger) -> None:
 
 def test_the_demo(stranger: Stranger) -> None:
     output = stranger.internalize(["demo", "--iterations", "40"])
-    page = Path(output.splitlines()[-1])
+    explorer = Path(output.splitlines()[-1])
+    assert "window.internalize" in explorer.read_text(encoding="utf-8")
+    page = explorer.with_name("index.html")
     text = page.read_text(encoding="utf-8")
     assert page.is_relative_to(stranger.folder)
     assert all(word in text for word in ("CoT", "E2E", "internalized", "<svg"))

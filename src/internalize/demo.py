@@ -22,6 +22,7 @@ from internalize.display.fleet import fleet_view
 from internalize.display.plots import inline_svg, new_figure
 from internalize.display.terminal import duration, errors_console, percent, results_table
 from internalize.errors import BadInput
+from internalize.explorer.page import write_explorer
 from internalize.kinds import prepare
 from internalize.kinds.chain.config import ChainConfig, EvaluationConfig, OptimizerConfig
 from internalize.kinds.chain.kind import KIND
@@ -92,15 +93,30 @@ def demo_command(arguments: DemoArguments) -> None:
     ways = measure_ways(runs, arguments.device)
     path = arguments.out / "index.html"
     write_output(path, demo_page(ways, base))
+    explorer = arguments.out / "explorer.html"
+    with errors_console().status("a page in which the three models answer"):
+        out_loud, untaught, internalized = (run.path for run in runs)
+        write_explorer([internalized, out_loud, untaught], explorer)
     if arguments.json:
         results = {m: {"run": str(w.run.path), **w.run.summary()} for m, w in zip(METHODS, ways, strict=True)}
-        print(json.dumps({**results, "page": str(path), "seconds": time.perf_counter() - started}))
+        print(
+            json.dumps(
+                {
+                    **results,
+                    "page": str(path),
+                    "explorer": str(explorer),
+                    "seconds": time.perf_counter() - started,
+                }
+            )
+        )
         return
     console = Console(highlight=False)
     title = f"{base.task}, {base.horizon} symbols, {base.iterations:,} iterations each"
     console.print(results_table(title, COLUMNS, [result_cells(way) for way in ways]))
     console.print(f"{duration(time.perf_counter() - started)} in all; the same as a page:")
     print(path.resolve())
+    console.print("and a page in which these three models answer you; open it in a browser:")
+    print(explorer.resolve())
 
 
 COLUMNS = ["trained", "ID", "OOD", "tokens", "forward passes", "time per answer"]
