@@ -18,7 +18,7 @@ from internalize.kinds.parity import ParityConfig
 from internalize.kinds.parity.data import phase_batch
 from internalize.kinds.parity.watch import no_extremes, phase_report
 from internalize.models.mlp import MLPShape
-from internalize.runs.exporting import flat
+from internalize.runs.table import flat
 from internalize.runtime.kind import ExperimentConfig
 from internalize.runtime.streams import Streams
 from internalize.statistics import SUCCESS

@@ -53,7 +53,7 @@ COMMANDS: dict[str, Command] = {
                            "all runs as one table, CSV or Parquet"),
     "runs page": Command("internalize.explorer.index", "RunsPageArguments", "runs_page_command",
                          "all runs as one page: filter, sort, curves, explorers"),
-    "runs prune": Command("internalize.runs.pruning", "PruneArguments", "prune_command",
+    "runs prune": Command("internalize.runs.removal", "PruneArguments", "prune_command",
                           "delete failed runs, or what finished ones no longer need"),
     "runs trust": Command("internalize.runs.code", "RunsTrustArguments", "runs_trust_command",
                           "allow the Python files that runs bring along to be executed"),

@@ -12,8 +12,7 @@ from typing import Any, Literal
 from rich.console import Console
 
 from internalize.analysis.open_run import open_chain
-from internalize.configs.folders import require_writable
-from internalize.configs.outputs import write_output
+from internalize.configs.outputs import require_writable, write_output
 from internalize.contract import RunState
 from internalize.curricula import ScheduleConfig
 from internalize.display import page
@@ -27,8 +26,8 @@ from internalize.kinds import prepare
 from internalize.kinds.chain.config import ChainConfig, EvaluationConfig, OptimizerConfig
 from internalize.kinds.chain.kind import KIND
 from internalize.models.gpt2 import ModelConfig
-from internalize.runs.cores import usable_cores
 from internalize.runs.folder import Run
+from internalize.runs.provenance import usable_cores
 from internalize.runtime.execution import Execution
 from internalize.runtime.fleet.pool import execute_many
 from internalize.runtime.streams import Streams

@@ -84,7 +84,7 @@ def test_missing_keys_take_defaults_and_whole_floats_are_integers() -> None:
         ({"model": {"positions": "rotray"}}, "model.positions", "(did you mean 'rotary'?); got 'rotray'"),
         ({"model": {"mlp": "x"}}, "model.mlp", "must be a whole number, got 'x'"),
         ({"model": {"width": 10, "heads": 3}}, "model.heads", "must divide model.width = 10, got 3"),
-        ({"schedule": {"kind": 3}}, "schedule.kind", "must be one of fixed, adaptive; got 3"),
+        ({"schedule": {"kind": 3}}, "schedule.kind", "must be one of fixed, adaptive, controller; got 3"),
         ([], "ChainConfig", "must be an object of fields, got []"),
     ],
 )

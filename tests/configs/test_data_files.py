@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from internalize.configs.data_files import read_data
+from internalize.configs.codec import read_data
 from internalize.errors import BadInput
 
 YAML = """

@@ -19,8 +19,7 @@ from internalize import (
     parse_task,
     train,
 )
-from internalize.configs.codec import to_json
-from internalize.configs.typed import checked
+from internalize.configs.codec import checked, to_json
 from internalize.errors import BadInput
 from internalize.kinds.hints.config import HintsConfig, HintsEvaluation
 from internalize.kinds.parity.config import ParityConfig

@@ -9,7 +9,7 @@ from internalize.configs.codec import to_json
 from internalize.figures.cases import Tier, shapes_of
 from internalize.figures.figure import Figure
 from internalize.figures.rows import scale_of
-from internalize.runs.exporting import flat
+from internalize.runs.table import flat
 
 Row = dict[str, Any]
 SEEDS = 15

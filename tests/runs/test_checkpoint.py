@@ -15,10 +15,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from internalize.errors import BadInput, RunWarning
-from internalize.runs import atomic
-from internalize.runs.atomic import remove_leftovers
+from internalize.runs import storage as atomic
 from internalize.runs.checkpoint import Checkpoint, checkpoints, load_newest, save_checkpoint
-from internalize.runs.journal import Journal, read_rows
+from internalize.runs.storage import Journal, read_rows, remove_leftovers
 
 IDENTITY = "0123456789ab"
 

@@ -17,10 +17,10 @@ from internalize.benchmarks.store import make_runs
 from internalize.cli import main
 from internalize.display.curves import text_plot
 from internalize.errors import BadInput
-from internalize.runs.atomic import write_json
-from internalize.runs.finding import find_folder, split_stage
-from internalize.runs.identity import Identity
+from internalize.runs.folder import Identity
+from internalize.runs.location import find_folder, split_stage
 from internalize.runs.lock import own
+from internalize.runs.storage import write_json
 
 Output = pytest.CaptureFixture[str]
 

@@ -17,7 +17,7 @@ from internalize import Run
 from internalize.benchmarks.store import make_runs
 from internalize.cli import main
 from internalize.errors import BadInput
-from internalize.runs.identity import Identity
+from internalize.runs.folder import Identity
 from internalize.runs.lock import is_owned, own
 
 

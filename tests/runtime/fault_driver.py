@@ -19,7 +19,7 @@ from typing import Any
 from internalize import cli
 from internalize.kinds.chain import commands  # noqa: F401 - imported before any fork
 from internalize.kinds.chain.experiment import ChainExperiment
-from internalize.runs import atomic
+from internalize.runs import storage as atomic
 from internalize.runs.folder import Run
 from internalize.runtime import loop
 

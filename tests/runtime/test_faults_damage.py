@@ -22,7 +22,7 @@ from internalize import Execution, OptimizerConfig, Run, train
 from internalize.cli import main
 from internalize.errors import RunFailed
 from internalize.kinds.entrance import resume
-from internalize.runs import atomic
+from internalize.runs import storage as atomic
 from internalize.runs.checkpoint import checkpoints, load_newest, load_tensors
 from internalize.runtime import loop
 from tests.runs.test_checkpoint import Bomb

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from internalize.runs.store import Store
+from internalize.runs.index import Store
 from tests.sweeps.tiny import (
     EXAMPLES,
     all_bytes,

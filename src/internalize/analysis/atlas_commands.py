@@ -14,11 +14,11 @@ from rich.console import Console
 from internalize.analysis.atlas import HEADINGS, cells, places
 from internalize.analysis.output import OutputFolder
 from internalize.analysis.race import as_latex, as_markdown
-from internalize.configs.folders import require_writable
+from internalize.configs.outputs import require_writable
 from internalize.configs.trust import TrustOption
 from internalize.display.terminal import results_table
 from internalize.errors import require
-from internalize.runs.finding import runs_folder
+from internalize.runs.location import runs_folder
 from internalize.runs.provenance import provenance
 from internalize.sweeps.collection import collect
 from internalize.sweeps.sweep import find_sweep

@@ -28,7 +28,7 @@ from internalize.errors import BadInput, require
 from internalize.measure.distributional import check_distributional
 from internalize.measure.internalization import check_internalization
 from internalize.measure.predictor import Prediction, Predictor, TransformerPredictor
-from internalize.runs.finding import split_stage
+from internalize.runs.location import split_stage
 from internalize.tasks import InputDistribution, parse_inputs
 from internalize.tasks.inputs import all_inputs
 

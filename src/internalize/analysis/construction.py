@@ -18,7 +18,7 @@ from rich.table import Table
 
 from internalize.analysis.open_run import open_chain
 from internalize.analysis.output import OutputFolder
-from internalize.configs.folders import require_writable
+from internalize.configs.outputs import require_writable
 from internalize.configs.trust import TrustOption
 from internalize.constructions.certificate import Certificate, certify
 from internalize.constructions.comparison import TrainedComparison, TrainedModel, compare

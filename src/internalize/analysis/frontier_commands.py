@@ -17,7 +17,7 @@ from rich.console import Console
 from internalize.analysis.frontier import fit_law, search
 from internalize.analysis.output import OutputFolder
 from internalize.configs.codec import to_json
-from internalize.configs.folders import require_writable
+from internalize.configs.outputs import require_writable
 from internalize.contract import Row, RunState, Stage
 from internalize.display.plots import PALETTE, new_figure
 from internalize.display.terminal import errors_console, results_table
@@ -26,8 +26,7 @@ from internalize.kinds.chain.config import ChainConfig
 from internalize.kinds.chain.presets import LAPTOP, PresetName, preset_in
 from internalize.kinds.entrance import run_folder, train
 from internalize.runs.folder import Run
-from internalize.runs.provenance import provenance
-from internalize.runs.timing import seconds_at, seconds_in_all
+from internalize.runs.provenance import provenance, seconds_at, seconds_in_all
 from internalize.runtime.execution import Execution, resolve_device
 from internalize.runtime.stop import Interrupted
 

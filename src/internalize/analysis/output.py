@@ -17,11 +17,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 from rich.console import Console
 
-from internalize.configs.folders import make_folder
-from internalize.configs.outputs import write_output
+from internalize.configs.outputs import make_folder, write_output
 from internalize.configs.trust import TrustOption
 from internalize.errors import require
-from internalize.runs.atomic import write_atomically
+from internalize.runs.storage import write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -24,7 +24,7 @@ from internalize.analysis.race import (
     waiting_shares,
 )
 from internalize.configs.codec import to_json
-from internalize.configs.folders import require_writable
+from internalize.configs.outputs import require_writable
 from internalize.configs.trust import own_files
 from internalize.display.plots import LINES, PALETTE, new_figure
 from internalize.display.terminal import results_table

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from internalize.analysis.output import OutputFolder
 from internalize.configs.codec import to_json
-from internalize.configs.folders import require_writable
+from internalize.configs.outputs import require_writable
 from internalize.curricula import Progress
 from internalize.display.fleet import fleet_view
 from internalize.display.learning_curves import draw_target_loss, over_seeds

@@ -1,7 +1,7 @@
-"""Files that a user names to be written: replaced whole where they are plain files, written through elsewhere.
+"""Files and folders that a user names to be written: plain files are replaced whole, others written through.
 
 A FIFO, a device or a link stands for something else, which the user means: it must still be there afterwards.
-Files inside run folders are another matter (`runs/atomic.py`): there nobody means a link.
+Files inside run folders are another matter (`runs/storage.py`): there nobody means a link.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import sys
 import tempfile
 from contextlib import suppress
 from pathlib import Path
+
+from internalize.errors import BadInput, require
 
 STANDARD_OUTPUT = Path("-")
 """What a user writes for it in place of a file."""
@@ -96,3 +98,29 @@ def _umask() -> int:
     mask = os.umask(0o077)
     os.umask(mask)
     return mask
+
+
+# Folders -------------------------------------------------------------------------------------------------
+
+
+def require_writable(folder: Path, field: str = "out") -> Path:
+    """Refuse a folder that could not be made or written to, before any time is spent. Leaves nothing."""
+    whole = folder.absolute()
+    there = next(path for path in (whole, *whole.parents) if os.path.lexists(path))
+    require(there.is_dir(), field, f"cannot write to {folder}: {there} is not a folder")
+    require(os.access(there, os.W_OK | os.X_OK), field, f"cannot write to {folder}: {there} is write-protected")
+    try:  # permissions are not all: nobody makes folders in /proc or on a read-only disk
+        tempfile.TemporaryDirectory(prefix=".writable-", dir=there).cleanup()
+    except OSError as error:
+        why = f"no folder can be made in {there} ({error.strerror})"
+        raise BadInput(field, f"cannot write to {folder}: {why}") from None
+    return folder
+
+
+def make_folder(folder: Path, field: str = "out") -> Path:
+    """Make the folder, with those above it, unless it is there."""
+    try:
+        require_writable(folder, field).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInput(field, f"cannot write to {folder}: {error.strerror}") from None
+    return folder

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
 from typing import Literal
 
-from internalize.configs.codec import LEFT_OUT_UNLESS_SET
-from internalize.configs.typed import typed
+from internalize.configs.codec import LEFT_OUT_UNLESS_SET, typed
 from internalize.errors import BadInput, require
 
 DEFAULT_THRESHOLDS = {"loss": 0.02, "accuracy": 0.99}

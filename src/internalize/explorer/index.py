@@ -10,13 +10,12 @@ from urllib.parse import quote
 
 import tyro
 
-from internalize.configs.folders import make_folder
-from internalize.configs.outputs import write_output
+from internalize.configs.outputs import make_folder, write_output
 from internalize.errors import BadInput, require
 from internalize.explorer.page import asset, data_block, policy
 from internalize.runs.commands import Selection
-from internalize.runs.journal import read_rows
-from internalize.runs.store import Entry
+from internalize.runs.index import Entry
+from internalize.runs.storage import read_rows
 
 POINTS = 40
 """Of a curve: more cannot be told apart in a small picture."""

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 
-from internalize.configs.folders import make_folder
-from internalize.configs.outputs import write_output
+from internalize.configs.outputs import make_folder, write_output
 from internalize.errors import BadInput, require
 from internalize.explorer.bundle import Bundle, Progress, make_bundle
 from internalize.explorer.subject import open_subject

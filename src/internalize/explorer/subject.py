@@ -21,8 +21,8 @@ from internalize.kinds.chain.config import ChainConfig
 from internalize.measure.predictor import TransformerPredictor
 from internalize.measure.probes import count_hits, solve_probes
 from internalize.models.gpt2 import GPT2
-from internalize.runs.finding import runs_folder
-from internalize.runs.store import Store
+from internalize.runs.index import Store
+from internalize.runs.location import runs_folder
 from internalize.sequences import Renderer
 from internalize.tasks import Semiautomaton
 

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 
 from internalize.configs.codec import to_json
 from internalize.figures.rows import FigureRow
-from internalize.runs.exporting import flat
+from internalize.runs.table import flat
 from internalize.runtime.kind import ExperimentConfig
 from internalize.sweeps import Case, Sweep, sweep_of
 

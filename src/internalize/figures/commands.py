@@ -12,8 +12,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table as RichTable
 
-from internalize.configs.folders import make_folder, require_writable
-from internalize.configs.outputs import is_standard_output, write_output
+from internalize.configs.outputs import is_standard_output, make_folder, require_writable, write_output
 from internalize.display.fleet import fleet_view
 from internalize.display.terminal import duration, errors_console, results_table
 from internalize.errors import BadInput, require
@@ -24,8 +23,8 @@ from internalize.figures.figure import Figure
 from internalize.figures.paper import NAMES, find_figure
 from internalize.figures.results import VERDICT, Made, plan, read, results_folder, train_missing, write
 from internalize.figures.verdicts import told_p
-from internalize.runs.atomic import read_json
-from internalize.runs.finding import runs_folder
+from internalize.runs.location import runs_folder
+from internalize.runs.storage import read_json
 from internalize.sweeps import Sweep, SweepOutcome
 from internalize.sweeps.run import BackendName, RayOptions
 

@@ -10,8 +10,8 @@ from internalize.contract import RunState
 from internalize.figures.cases import Tier, shapes_of
 from internalize.figures.figure import Figure
 from internalize.kinds import kind_of, prepare
-from internalize.runs.cores import usable_cores
 from internalize.runs.folder import Run
+from internalize.runs.provenance import usable_cores
 from internalize.runtime.execution import Execution
 from internalize.runtime.kind import ExperimentConfig
 from internalize.sweeps.plan import Costs

@@ -102,7 +102,7 @@ class Figure:
         if PAPER_TIER not in self.tiers:
             return []
         from internalize.configs.codec import to_json
-        from internalize.runs.exporting import flat
+        from internalize.runs.table import flat
 
         return [flat(to_json(config), lists_as_text=False) for config in shapes_of(self.tiers[PAPER_TIER])]
 

@@ -19,7 +19,7 @@ from internalize.figures.paper import NAMES
 from internalize.figures.results import VERDICT
 from internalize.figures.rows import TOY_SCALE
 from internalize.figures.verdicts import WORDS, told_p
-from internalize.runs.atomic import read_json
+from internalize.runs.storage import read_json
 
 Record = dict[str, Any]
 PARTS = ("figure", "paper", "tier", "caption", "notes", "differences", "claims", "plan", "runs", "provenance")

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from internalize.configs.codec import to_json
-from internalize.configs.folders import make_folder
-from internalize.configs.outputs import write_output
+from internalize.configs.outputs import make_folder, write_output
 from internalize.display.terminal import duration
 from internalize.errors import require
 from internalize.figures.cases import Tier, planned_rows, varied
@@ -18,11 +17,10 @@ from internalize.figures.claims import Claim
 from internalize.figures.figure import PAPER_TIER, Figure, Material
 from internalize.figures.rows import FigureRow
 from internalize.figures.verdicts import Judgement, judge, strictest_level
-from internalize.runs.exporting import flat, write_csv
-from internalize.runs.finding import runs_folder
 from internalize.runs.folder import Run
+from internalize.runs.location import runs_folder
 from internalize.runs.provenance import provenance
-from internalize.runs.table import Table
+from internalize.runs.table import Table, flat, write_csv
 from internalize.runtime.execution import Execution
 from internalize.sweeps import Sweep, SweepOutcome, collect, run_sweep
 from internalize.sweeps.plan import Costs

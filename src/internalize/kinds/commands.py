@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import tyro
 
-from internalize.configs.folders import require_writable
+from internalize.configs.outputs import require_writable
 from internalize.configs.trust import TrustOption, own_files
 from internalize.errors import require
 from internalize.kinds import KINDS, find_kind, prepare

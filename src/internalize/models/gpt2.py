@@ -13,8 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from internalize.configs.codec import LEFT_OUT_UNLESS_SET
-from internalize.configs.typed import typed
+from internalize.configs.codec import LEFT_OUT_UNLESS_SET, typed
 from internalize.errors import require
 from internalize.models.language_model import LanguageModel
 

@@ -16,7 +16,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from internalize.errors import RunWarning, require
-from internalize.runs.atomic import write_atomically
+from internalize.runs.storage import write_atomically
 
 KEPT = 2
 """How many checkpoints stay: if the newest one turns out damaged there is one before it."""

@@ -11,8 +11,8 @@ import tyro
 from internalize.configs.named import file_of, is_object_name
 from internalize.configs.trust import Untrusted, digest_of, may_run, remember, store
 from internalize.errors import BadInput, require
-from internalize.runs.exporting import flat
 from internalize.runs.folder import Run
+from internalize.runs.table import flat
 
 
 def code_of(run: Run) -> list[Path]:

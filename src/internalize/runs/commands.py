@@ -13,9 +13,9 @@ import tyro
 
 from internalize.configs.outputs import is_standard_output
 from internalize.errors import BadInput, require
-from internalize.runs.finding import runs_folder
-from internalize.runs.listing import as_json, listing
-from internalize.runs.store import Entry, Filter, Store
+from internalize.runs.index import Entry, Filter, Store
+from internalize.runs.location import runs_folder
+from internalize.runs.view import as_json, listing
 
 if TYPE_CHECKING:
     from internalize.runs.table import Table
@@ -85,7 +85,7 @@ class RunsShowArguments:
 
 def runs_show_command(arguments: RunsShowArguments) -> None:
     from internalize.runs.folder import Run
-    from internalize.runs.showing import described, description
+    from internalize.runs.view import described, description
 
     run = Run.open(arguments.run)
     print(json.dumps(described(run)) if arguments.json else description(run))
@@ -105,7 +105,7 @@ class RunsCompareArguments:
 
 
 def runs_compare_command(arguments: RunsCompareArguments) -> None:
-    from internalize.runs.comparing import compare, comparison_text
+    from internalize.runs.comparison import compare, comparison_text
 
     require(len(arguments.runs) >= 2, "runs", f"needs at least two to compare, got {len(arguments.runs)}")
     result = compare(arguments.runs, arguments.metric)
@@ -124,7 +124,7 @@ class RunsExportArguments:
 
 
 def runs_export_command(arguments: RunsExportArguments) -> None:
-    from internalize.runs.exporting import export_table
+    from internalize.runs.table import export_table
 
     named = arguments.csv is not None or arguments.parquet is not None
     require(named, "csv", "name a file to write: --csv FILE or --parquet FILE")
@@ -134,7 +134,7 @@ def runs_export_command(arguments: RunsExportArguments) -> None:
 
 def write_files(table: Table, csv: Path | None, parquet: Path | None) -> list[str]:
     """Write a table of runs to the files that are named; returns a line about each."""
-    from internalize.runs.exporting import write_csv, write_parquet
+    from internalize.runs.table import write_csv, write_parquet
 
     lines = []
     for option, path, write in (("csv", csv, write_csv), ("parquet", parquet, write_parquet)):

@@ -14,15 +14,14 @@ from dataclasses import asdict, dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from internalize.configs.folders import require_writable
+from internalize.configs.outputs import require_writable
 from internalize.contract import RunState
 from internalize.errors import BadInput
-from internalize.runs.atomic import write_atomically
-from internalize.runs.cores import usable_cores
-from internalize.runs.finding import runs_folder
+from internalize.runs.index import Store
+from internalize.runs.location import runs_folder
 from internalize.runs.lock import is_owned, own
-from internalize.runs.provenance import package_version
-from internalize.runs.store import Store
+from internalize.runs.provenance import package_version, usable_cores
+from internalize.runs.storage import write_atomically
 
 NEEDED = ("torch", "numpy", "numba", "scipy", "safetensors", "tyro", "rich", "filelock", "matplotlib", "yaml")
 EXTRAS = {

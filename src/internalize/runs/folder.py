@@ -11,9 +11,13 @@ status.json       running, interrupted, failed or done; the summary when done
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,15 +25,52 @@ from internalize.configs.codec import changed_fields
 from internalize.configs.named import Source
 from internalize.contract import RunState
 from internalize.errors import BadInput, require
-from internalize.runs.atomic import read_json, remove_leftovers, sync_folder, write_atomically, write_json
-from internalize.runs.finding import find_folder, is_run_folder, no_run
-from internalize.runs.identity import FORMAT, Identity
-from internalize.runs.journal import read_rows
+from internalize.runs.location import find_folder, is_run_folder, no_run
 from internalize.runs.lock import LOCK, OWNER, living_state
+from internalize.runs.storage import (
+    read_json,
+    read_rows,
+    remove_leftovers,
+    sync_folder,
+    write_atomically,
+    write_json,
+)
 from internalize.runs.table import Table
 
 if TYPE_CHECKING:  # torch takes seconds to import, and listing runs needs none of it
     from torch import Tensor
+
+FORMAT = 1
+"""The version of everything in a run folder; a folder of another one is refused."""
+
+
+@dataclass(frozen=True)
+class Identity:
+    """The identity fields of a run, as they stand in its config.json."""
+
+    kind: str
+    config: Mapping[str, Any]
+    sources: Mapping[str, str]
+    """Name of a user's file as written in the config → hash of its content."""
+
+    def digest(self) -> str:
+        """A hash of everything that decides what is computed."""
+        canonical = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+        return hashlib.sha256(canonical.encode()).hexdigest()[:12]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "format": FORMAT,
+            "kind": self.kind,
+            "config": dict(self.config),
+            "sources": dict(self.sources),
+        }
+
+    def folder_name(self, label: str) -> str:
+        """Something a person can read, then the hash; safe on every file system."""
+        readable = re.sub(r"[^A-Za-z0-9.+=-]+", "_", label).strip("._")[:60]
+        return f"{readable}-{self.digest()}"
+
 
 SOURCES_INDEX = "sources.json"
 ABOUT = ("subject", "unit")

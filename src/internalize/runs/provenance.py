@@ -1,4 +1,4 @@
-"""Where a result comes from: versions, revision and machine. Recorded beside a run, never hashed."""
+"""Where a result comes from: versions, revision, machine, and how long it took. Never part of a hash."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ import sys
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
+
+from internalize.runs.folder import Run
+from internalize.runs.storage import read_rows
 
 if TYPE_CHECKING:
     import torch
@@ -77,3 +80,37 @@ def _processor() -> str:
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     return platform.processor()
+
+
+def usable_cores() -> int:
+    """Cores of the machine, or as many of them as were left to this process (taskset, a cluster's job)."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+# Time ----------------------------------------------------------------------------------------------------
+
+Clock = Literal["seconds", "processor"]
+"""seconds: by the clock on the wall; processor: of computing, which other work on the machine does not change
+much."""
+
+
+def seconds_at(run: Run, step: float, clock: Clock = "processor") -> float | None:
+    """Over all sittings. Between two notes of the journal, as if every step took as long as the others.
+
+    None where the journal has not come so far, or was written before this clock was read.
+    """
+    before, total = 0, 0.0
+    for row in read_rows(run.path / "timing.jsonl"):
+        if clock not in row:
+            return None
+        steps = row["step"] - before
+        if row["step"] >= step and steps > 0:
+            return total + float(row[clock]) * (step - before) / steps
+        before, total = row["step"], total + float(row[clock])
+    return total if step <= before else None
+
+
+def seconds_in_all(run: Run, clock: Clock = "processor") -> float | None:
+    """All that the journal holds; None where it was written before this clock was read."""
+    rows = read_rows(run.path / "timing.jsonl")
+    return sum(float(row[clock]) for row in rows) if all(clock in row for row in rows) else None

@@ -12,11 +12,11 @@ from typing import Literal
 
 import torch
 
-from internalize.configs.typed import typed
+from internalize.configs.codec import typed
 from internalize.errors import BadInput, RunWarning, require
-from internalize.runs.cores import usable_cores
-from internalize.runs.finding import runs_folder
 from internalize.runs.folder import Run
+from internalize.runs.location import runs_folder
+from internalize.runs.provenance import usable_cores
 from internalize.runs.trackers import TrackerName
 
 KeepStages = Literal["all", "some", "none"]

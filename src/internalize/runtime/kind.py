@@ -12,12 +12,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from internalize.configs.codec import to_json
+from internalize.configs.codec import checked, to_json
 from internalize.configs.named import Copies, Source, find_source, is_object_name, load_object
-from internalize.configs.typed import checked
 from internalize.contract import Row
 from internalize.errors import BadInput, require
-from internalize.runs.identity import Identity
+from internalize.runs.folder import Identity
 
 if TYPE_CHECKING:
     import torch

@@ -18,7 +18,7 @@ from internalize.contract import Observer, Row, RunState, Stage
 from internalize.errors import RunFailed, RunWarning
 from internalize.runs.checkpoint import Checkpoint, load_newest, save_checkpoint
 from internalize.runs.folder import Run
-from internalize.runs.journal import Journal, read_rows
+from internalize.runs.storage import Journal, read_rows
 from internalize.runtime.execution import Execution, keeps_stage
 from internalize.runtime.experiment import Experiment, S, State
 from internalize.runtime.stop import Interrupted, StopNow, StopRequest

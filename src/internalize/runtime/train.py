@@ -11,10 +11,10 @@ from internalize.configs.named import Source
 from internalize.contract import Observer, RunState
 from internalize.display.terminal import RunView
 from internalize.errors import RunFailed, RunWarning, require
-from internalize.runs.disk import told_plainly
 from internalize.runs.folder import Run
 from internalize.runs.lock import own
 from internalize.runs.provenance import circumstances, now, provenance
+from internalize.runs.storage import naming_disk_trouble
 from internalize.runs.trackers import find_trackers
 from internalize.runtime.execution import Execution, resolve_device, surroundings
 from internalize.runtime.kind import Prepared
@@ -30,7 +30,7 @@ def train_prepared(prepared: Prepared, execution: Execution, observers: Sequence
     if not prepared.folder(execution.out).exists():  # refuse before a folder is made
         prepared.kind.forecast(prepared, device).require_memory(device)
     run = Run.create(execution.out, prepared.label, prepared.identity)
-    with told_plainly(run.path), own(run.path):
+    with naming_disk_trouble(run.path), own(run.path):
         if execution.fresh:
             run.clear()
         with surroundings(run, execution) as device:
@@ -45,7 +45,7 @@ def resume_prepared(
 ) -> Run:
     """Go on with an interrupted run where it stands, prepared from its own copies of the user's files."""
     observers = [*observers, *find_trackers(execution.tracker)]
-    with told_plainly(run.path), own(run.path), surroundings(run, execution) as device:
+    with naming_disk_trouble(run.path), own(run.path), surroundings(run, execution) as device:
         _carry_out(prepared, run, device, execution, observers)
     return run
 

@@ -10,9 +10,8 @@ from typing import Any
 from internalize.configs.codec import to_json
 from internalize.contract import Json, Row, RunState
 from internalize.errors import BadInput, closest, require
-from internalize.runs.exporting import flat
 from internalize.runs.folder import Run
-from internalize.runs.table import Table
+from internalize.runs.table import Table, flat
 from internalize.statistics import Rate
 from internalize.sweeps.sweep import Case, Sweep
 

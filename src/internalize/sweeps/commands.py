@@ -16,7 +16,7 @@ from internalize.configs.trust import TrustOption, others_files, own_files
 from internalize.display.fleet import fleet_view
 from internalize.errors import BadInput, require
 from internalize.runs.commands import write_files
-from internalize.runs.finding import runs_folder
+from internalize.runs.location import runs_folder
 from internalize.runtime.execution import Execution, resolve_device
 from internalize.runtime.fleet.pool import local_pool
 from internalize.sweeps.collection import collect, groups, settings

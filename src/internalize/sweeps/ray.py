@@ -24,8 +24,8 @@ from internalize.configs.codec import to_json
 from internalize.configs.named import Source
 from internalize.contract import End, Ended, Event
 from internalize.errors import BadInput, RunWarning
-from internalize.runs.cores import usable_cores
 from internalize.runs.lock import Owned, own
+from internalize.runs.provenance import usable_cores
 from internalize.runtime.execution import Execution
 from internalize.runtime.kind import Prepared
 from internalize.sweeps.node import Board, SentFile, attempt_here

@@ -13,14 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from internalize.configs.codec import from_json, to_json
-from internalize.configs.data_files import read_data
+from internalize.configs.codec import from_json, read_data, to_json
 from internalize.configs.named import is_object_name, load_object
 from internalize.configs.trust import Untrusted, own_files
 from internalize.contract import Json
 from internalize.errors import BadInput, closest, require
 from internalize.kinds import find_kind
-from internalize.runs.exporting import flat
+from internalize.runs.table import flat
 from internalize.runtime.kind import Prepared, prepare_by
 
 Fields = dict[str, Json]

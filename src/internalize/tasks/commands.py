@@ -11,7 +11,7 @@ import tyro
 from rich.console import Console
 from rich.markup import escape
 
-from internalize.configs.folders import make_folder, require_writable
+from internalize.configs.outputs import make_folder, require_writable
 from internalize.display.terminal import results_table
 from internalize.errors import require
 from internalize.tasks.names import FAMILIES, data_of, parse_task

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import torch
 
-from internalize.configs.codec import LEFT_OUT_UNLESS_SET
+from internalize.configs.codec import LEFT_OUT_UNLESS_SET, typed
 from internalize.configs.named import Copies, Source
-from internalize.configs.typed import typed
 from internalize.curricula import Curriculum, ScheduleConfig, find_curriculum
 from internalize.curricula.rehearsal import Reach, add_rehearsal
 from internalize.errors import require, require_seed

@@ -11,8 +11,8 @@ from internalize.errors import BadInput, require
 from internalize.models.gpt2 import GPT2
 from internalize.models.huggingface import fitting_weights, read_weights
 from internalize.models.language_model import LanguageModel
-from internalize.runs.finding import split_stage
 from internalize.runs.folder import Run
+from internalize.runs.location import split_stage
 
 
 def find_weights(text: str, copies: Copies, field: str = "init-from") -> Source:

@@ -11,8 +11,7 @@ from typing import Annotated, Any
 import tyro
 from rich.console import Console
 
-from internalize.configs.folders import make_folder, require_writable
-from internalize.configs.outputs import write_output
+from internalize.configs.outputs import make_folder, require_writable, write_output
 from internalize.configs.trust import own_files
 from internalize.display.learning_curves import draw_hint_accuracy
 from internalize.display.plots import save

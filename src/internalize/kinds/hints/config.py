@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+from internalize.configs.codec import typed
 from internalize.configs.named import Copies, Source
-from internalize.configs.typed import typed
 from internalize.errors import require, require_seed
 from internalize.models.path import Precision
 from internalize.tasks.circuits import Circuit, find_circuit, parity_circuit

@@ -13,8 +13,7 @@ import torch
 import tyro
 from rich.console import Console
 
-from internalize.configs.folders import make_folder
-from internalize.configs.outputs import write_output
+from internalize.configs.outputs import make_folder, write_output
 from internalize.configs.trust import own_files
 from internalize.display.plots import save
 from internalize.display.terminal import duration, errors_console, percent, results_table

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+from internalize.configs.codec import typed
 from internalize.configs.named import Copies, Source
-from internalize.configs.typed import typed
 from internalize.errors import require, require_seed
 from internalize.tasks.parity import HiddenParity
 

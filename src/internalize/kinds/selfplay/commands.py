@@ -11,8 +11,7 @@ from typing import Annotated, Any
 import tyro
 from rich.console import Console
 
-from internalize.configs.folders import require_writable
-from internalize.configs.outputs import write_output
+from internalize.configs.outputs import require_writable, write_output
 from internalize.configs.trust import own_files
 from internalize.display.curves import text_plot
 from internalize.display.plots import save

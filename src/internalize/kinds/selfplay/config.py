@@ -7,8 +7,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+from internalize.configs.codec import typed
 from internalize.configs.named import Copies, Source
-from internalize.configs.typed import typed
 from internalize.errors import require, require_seed
 
 if TYPE_CHECKING:

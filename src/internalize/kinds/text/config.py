@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar
 
 import tyro
 
-from internalize.configs.typed import typed
+from internalize.configs.codec import typed
 from internalize.curricula import ScheduleConfig
 from internalize.errors import BadInput, require, require_seed
 from internalize.kinds.text.curriculum import RemovalConfig, Unit

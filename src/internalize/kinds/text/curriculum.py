@@ -14,8 +14,8 @@ from typing import Literal
 
 import torch
 
+from internalize.configs.codec import typed
 from internalize.configs.named import Copies, Source
-from internalize.configs.typed import typed
 from internalize.curricula import Curriculum, find_curriculum
 from internalize.curricula.formats import Mixture, OneByOne
 from internalize.errors import require

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import tyro
 
-from internalize.configs.folders import make_folder
+from internalize.configs.outputs import make_folder
 from internalize.errors import require, require_seed
 from internalize.kinds.text.rows import write_rows
 from internalize.tasks.text import draw_splits, find_problems

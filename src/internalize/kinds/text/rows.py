@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from internalize.configs.codec import typed
 from internalize.configs.named import Copies, Source, is_object_name, load_object
-from internalize.configs.typed import typed
 from internalize.errors import BadInput, require
 from internalize.kinds.text.content import ContentSource
 

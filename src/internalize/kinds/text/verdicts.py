@@ -21,7 +21,7 @@ from internalize.kinds.text.open_text import OpenText, open_text
 from internalize.kinds.text.predictor import TextPredictor, right_answers
 from internalize.measure.distributional import check_distributional
 from internalize.measure.internalization import check_internalization
-from internalize.runs.atomic import write_json
+from internalize.runs.storage import write_json
 from internalize.statistics import SUCCESS
 
 MOST_BUDGETS = 9

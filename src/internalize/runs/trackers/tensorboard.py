@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from internalize.contract import Row, RunState, Stage
-from internalize.runs.trackers.choosing import numbers
+from internalize.runs.trackers import numbers
 
 
 class TensorBoard:

@@ -8,7 +8,7 @@ from typing import Any
 
 from internalize.contract import Row, RunState, Stage
 from internalize.runs.folder import Run
-from internalize.runs.trackers.choosing import numbers
+from internalize.runs.trackers import numbers
 
 
 class WeightsAndBiases:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from internalize.configs.codec import to_json
 from internalize.contract import End, Ended, Event, event_from_json
 from internalize.errors import require
-from internalize.runs.cores import usable_cores
+from internalize.runs.provenance import usable_cores
 from internalize.runtime.execution import Execution
 from internalize.runtime.fleet.driver import FleetObserver, Outcome, drive
 from internalize.runtime.kind import Prepared

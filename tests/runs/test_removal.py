@@ -15,10 +15,9 @@ from internalize import Run
 from internalize.benchmarks.store import make_runs
 from internalize.cli import main
 from internalize.errors import BadInput
-from internalize.runs.deleting import HIDDEN, require_deletable
-from internalize.runs.folder import MARKER
-from internalize.runs.identity import Identity
-from internalize.runs.store import INDEX, Store
+from internalize.runs.folder import MARKER, Identity
+from internalize.runs.index import INDEX, Store
+from internalize.runs.removal import HIDDEN, require_deletable
 
 Output = pytest.CaptureFixture[str]
 

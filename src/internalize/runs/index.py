@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 
 from internalize.contract import RunState
 from internalize.errors import BadInput, require
-from internalize.runs.finding import run_folders
 from internalize.runs.folder import Run
+from internalize.runs.location import run_folders
 from internalize.runs.lock import living_state
 
 INDEX = ".index.sqlite"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from internalize.configs import folders
-from internalize.configs.folders import make_folder, require_writable
+from internalize.configs import outputs as folders
+from internalize.configs.outputs import make_folder, require_writable
 from internalize.errors import BadInput
 
 

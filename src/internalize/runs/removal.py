@@ -1,4 +1,4 @@
-"""Deleting a run folder, or a part of it: only what is a run for certain, and never half of it.
+"""`internalize runs prune`: only what is a run for certain is deleted, when told to, and never half of it.
 
 A folder is moved out of sight first, under a hidden name in the folder of runs, and its marker goes last: what
 a killed process leaves there is known for what it was, and the next one finishes it.
@@ -9,15 +9,80 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+import tyro
 
 from internalize.errors import BadInput, require
-from internalize.runs.atomic import read_json, write_json
-from internalize.runs.finding import hash_in_name
-from internalize.runs.folder import MARKER, Run
-from internalize.runs.identity import FORMAT
+from internalize.runs.commands import Selection
+from internalize.runs.folder import FORMAT, MARKER, Run
+from internalize.runs.index import Store
+from internalize.runs.location import hash_in_name
 from internalize.runs.lock import own
+from internalize.runs.storage import read_json, write_json
+
+
+@dataclass(frozen=True)
+class PruneArguments:
+    """Delete runs, or the parts of finished runs that nothing needs any more. Without --yes nothing goes."""
+
+    which: Annotated[Selection, tyro.conf.arg(name="")] = field(default_factory=Selection)
+    what: What = "runs"
+    """runs: whole folders, the failed ones unless --status says otherwise. checkpoints: of finished runs, which
+    resume needs no more. stages: the weights at stage ends of finished runs."""
+    yes: bool = False
+    """Delete."""
+
+
+def prune_command(arguments: PruneArguments) -> None:
+    out, what = arguments.which.out, arguments.what
+    runs = find_victims(arguments)
+    parts = [run if what == "runs" else run / what for run in runs]
+    sizes = [size_of(part) for part in parts]
+    for size, part in zip(sizes, parts, strict=True):
+        print(f"{size / 2**20:10.1f} MB  {part}")
+    if not arguments.yes:
+        print(f"{len(runs)} to delete, {sum(sizes) / 2**20:.1f} MB; add --yes to delete them")
+        return
+    finish_deleting(out)
+    deleted = 0
+    for run in runs:
+        try:
+            delete(out, run, what)
+            deleted += 1
+        except BadInput as error:  # somebody is training it, or it has changed meanwhile
+            print(f"left alone: {error.message}")
+    Store(out).entries()
+    print(f"deleted {deleted} of {len(runs)}")
+
+
+def find_victims(arguments: PruneArguments) -> list[Path]:
+    """The runs that go, or of which a part does, read from the folders. Never one that is running."""
+    which = arguments.which
+    wanted = which.status or ("failed" if arguments.what == "runs" else "done")
+    found = []
+    for entry in Store(which.out).entries(which.filter(), from_folders=True):
+        run = which.out / entry.path
+        if not entry.state == wanted != "running":
+            continue
+        try:
+            require_deletable(which.out, run, arguments.what)
+        except BadInput as error:
+            print(f"left alone: {error.message}")
+            continue
+        if arguments.what == "runs" or (run / arguments.what).is_dir():
+            found.append(run)
+    return found
+
+
+def size_of(folder: Path) -> int:
+    """Bytes of all files below the folder."""
+    return sum(path.lstat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+# Deleting ------------------------------------------------------------------------------------------------
 
 What = Literal["runs", "checkpoints", "stages"]
 HIDDEN = ".deleting-"

@@ -11,11 +11,11 @@ import pytest
 
 from internalize.benchmarks.store import make_runs, measure
 from internalize.errors import BadInput
-from internalize.runs import store as store_module
-from internalize.runs.atomic import write_json
+from internalize.runs import index as index_module
 from internalize.runs.folder import Run
+from internalize.runs.index import INDEX, Filter, Store
 from internalize.runs.lock import own
-from internalize.runs.store import INDEX, Filter, Store
+from internalize.runs.storage import write_json
 
 COUNT = 150
 
@@ -56,7 +56,7 @@ def test_only_what_changed_is_read_again(out: Path, monkeypatch: pytest.MonkeyPa
             read.append(path)
             return super().at(path, field)
 
-    monkeypatch.setattr(store_module, "Run", Counting)
+    monkeypatch.setattr(index_module, "Run", Counting)
     before = states(store)
     assert read == []
     changed, gone, *_ = sorted(path for path in before if before[path] == "done")
@@ -91,7 +91,7 @@ def test_the_index_can_be_lost(out: Path, damage: str, monkeypatch: pytest.Monke
     elif damage == "cut":
         index.write_bytes(index.read_bytes()[: index.stat().st_size // 2])
     elif damage == "old schema":
-        monkeypatch.setattr(store_module, "SCHEMA", 99)
+        monkeypatch.setattr(index_module, "SCHEMA", 99)
     else:
         index.unlink()
         index.mkdir()  # also for root, who may write anywhere

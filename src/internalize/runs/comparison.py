@@ -10,8 +10,8 @@ from typing import Any
 
 from internalize.configs.codec import changed_fields
 from internalize.errors import BadInput, require
-from internalize.runs.finding import run_folders
 from internalize.runs.folder import Run
+from internalize.runs.location import run_folders
 from internalize.statistics import wilson
 from internalize.statistics.groups import mcnemar, paired_difference
 

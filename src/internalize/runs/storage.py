@@ -1,0 +1,157 @@
+"""Files of a run: there whole or not at all, rows that are only added, and trouble with disks in words."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shlex
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from internalize.errors import RunFailed, RunWarning
+
+# Whole files ---------------------------------------------------------------------------------------------
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write beside the path, flush to the disk, move into place, flush the folder.
+
+    Whoever reads the path, at whatever moment the machine stops, finds the old content or the new.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            write(file, content)
+            flush(file)
+        move(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+# The steps of saving, each by its own name, so that tests can make any one of them fail.
+
+
+def write(file: BinaryIO, content: bytes) -> None:
+    file.write(content)
+
+
+def flush(file: BinaryIO) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def move(temporary: Path, path: Path) -> None:
+    temporary.replace(path)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the folder's entries durable, where the system has a way to (Windows has none)."""
+    if os.name == "nt":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def remove_leftovers(folder: Path) -> list[Path]:
+    """Remove the half-written files that killed processes left in the folder and one level below it.
+
+    Only the folder's owner may: what another process is writing just now looks the same.
+    """
+    leftovers = [path for pattern in (".*.tmp", "*/.*.tmp") for path in folder.glob(pattern)]
+    for path in leftovers:
+        path.unlink(missing_ok=True)
+    return leftovers
+
+
+def write_json(path: Path, value: Any) -> None:
+    write_atomically(path, (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode())
+
+
+def read_json(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+# Rows ----------------------------------------------------------------------------------------------------
+
+
+class Journal:
+    """A .jsonl file being written. Rows reach the disk for good when `sync` is called."""
+
+    def __init__(self, path: Path, content: bytes = b"") -> None:
+        """content: what the file holds to begin with. Whatever else was in it is written anew, or gone."""
+        self.path = path
+        self.content = bytearray(content)
+        if not path.exists() or path.read_bytes() != content:
+            write_atomically(path, content)
+
+    def append(self, row: dict[str, Any]) -> None:
+        line = (json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n").encode()
+        rest = memoryview(line)
+        # opened for each row, without a buffer: rows are rare, and nothing is left to close or to flush
+        with self.path.open("ab", buffering=0) as file:
+            try:
+                while rest:
+                    rest = rest[file.write(rest) :]
+            except OSError:  # part of the row may be there: it goes, so that whole rows are all there is
+                file.truncate(len(self.content))
+                raise
+        self.content += line
+
+    def sync(self) -> bytes:
+        """Make all rows durable; returns what the file now holds."""
+        with self.path.open("ab") as file:
+            os.fsync(file.fileno())
+        return bytes(self.content)
+
+
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """All whole rows; a last line that was cut off, as by a kill, is left out."""
+    if not path.exists():
+        return []
+    *lines, last = path.read_bytes().split(b"\n")
+    rows = [_row(line) for line in lines if line]
+    if None in rows:
+        warnings.warn(f"{path} has lines that cannot be read; they are left out", RunWarning, stacklevel=2)
+    return [row for row in [*rows, _row(last)] if row is not None]
+
+
+def _row(line: bytes) -> dict[str, Any] | None:
+    try:
+        row = json.loads(line)
+    except ValueError:
+        return None
+    return row if isinstance(row, dict) else None
+
+
+# Trouble -------------------------------------------------------------------------------------------------
+
+TROUBLE = {
+    errno.ENOSPC: "the disk is full",
+    errno.EDQUOT: "the disk quota is used up",
+    errno.EFBIG: "a file would be larger than allowed here",
+    errno.EROFS: "the disk is read-only",
+    errno.EIO: "the disk does not answer",
+}
+
+
+@contextmanager
+def naming_disk_trouble(folder: Path) -> Iterator[None]:
+    """Turn trouble with the disk below the run folder into one line that says what to do."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in TROUBLE:
+            raise
+        raise RunFailed(
+            f"{TROUBLE[error.errno]} ({error.strerror}); the last checkpoint in {folder} is good: make room, "
+            f"then go on with: internalize resume {shlex.quote(str(folder))}"
+        ) from error
