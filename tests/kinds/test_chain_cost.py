@@ -37,6 +37,7 @@ CONFIG = ChainConfig(
         patience=30,
         attempts=3,
         gentler_dwell=2.0,
+        guard=0.0,
     ),
     evaluation=EvaluationConfig(every=100, samples=20, final_samples=40),
     log_every=7,
@@ -51,7 +52,7 @@ KEEPING = replace(
     CONFIG,
     keep_positions=True,
     length_token=None,
-    schedule=replace(CONFIG.schedule, patience=10, gentler_dwell=0.0),
+    schedule=replace(CONFIG.schedule, patience=10, gentler_dwell=0.0, guard=0.5),
 )
 """The same with positions that states keep, which tell the formats apart instead of the token."""
 

@@ -31,6 +31,7 @@ POINTS: dict[str, tuple[Any, str]] = {
     "checkpoint": (loop, "save_checkpoint"),
     "keep_stage": (Run, "save_stage"),
     "next_stage": (ChainExperiment, "_enter_next_stage"),
+    "go_back": (ChainExperiment, "_take_back"),
     "evaluate": (ChainExperiment, "evaluate"),
     "model": (Run, "save_model"),
 }

@@ -7,20 +7,23 @@ A pure function of a small state, like the other schedules. What it decides:
    measure begins at chance: what merely returns to chance from above has not come nearer.
 3. A lost stage is undone: weights and optimizer go back to the end of the stage before, which is trained a
    little longer. Then the lost stage is tried again, more gently each time.
-4. After `attempts` lost attempts at one stage the training gives up, and says why.
+4. While what is rehearsed is being forgotten, most batches rehearse it.
+5. After `attempts` lost attempts at one stage the training gives up, and says why.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from internalize.curricula.schedule import Progress, ScheduleConfig, passes
+from internalize.curricula.schedule import DEFAULT_THRESHOLDS, Progress, ScheduleConfig, passes
 
 DWELL, PATIENCE, ATTEMPTS = 100, 3_000, 4
 GENTLER_REHEARSAL, GENTLER_LR, GENTLER_DWELL, SMOOTHING = 0.15, 0.7, 5.0, 0.0
 NEARER = 0.9
 """What is left of the distance to the goal, if a signal has come nearer to it by a tenth."""
 MOST_REHEARSAL = 0.9
+GUARDING = 0.75
+"""The share of rehearsal while what is rehearsed is being forgotten."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,8 @@ class Control:
     """Whether this stage has passed already (the last one may go on after that)."""
     lost: bool = False
     """Whether the step just done was the last of a lost attempt, which is undone before the next step."""
+    guarding: bool = False
+    """Whether what is rehearsed was being forgotten at the last look."""
     undone: int = 0
     """Attempts that were undone so far, at all stages."""
     gave_up: str = ""
@@ -64,6 +69,8 @@ def gentleness(schedule: ScheduleConfig, control: Control, rehearsal: float) -> 
     further = control.attempt - 1
     more = _given(schedule.gentler_rehearsal, GENTLER_REHEARSAL) * further
     share = max(rehearsal, min(MOST_REHEARSAL, rehearsal + more)) if rehearsal else 0.0
+    if control.guarding and rehearsal:
+        share = max(share, GUARDING)
     factor = _given(schedule.gentler_lr, GENTLER_LR) ** further
     return Gentleness(share, factor, _given(schedule.smoothing, SMOOTHING) if further else 0.0)
 
@@ -86,6 +93,14 @@ def go_back(schedule: ScheduleConfig, progress: Progress, control: Control) -> t
     stage = progress.stage - 1 if again else progress.stage
     control = replace(_fresh(control), attempt=control.attempt + 1, undone=control.undone + 1)
     return replace(progress, stage=stage, in_stage=0, stage_ended=False), control
+
+
+def guard(schedule: ScheduleConfig, control: Control, rehearsed_loss: float | None) -> Control:
+    """Look at the running loss of what is rehearsed; None where nothing was rehearsed yet at this stage."""
+    bar = schedule.bar if schedule.signal == "loss" else DEFAULT_THRESHOLDS["loss"]
+    most = _given(schedule.guard, bar)
+    forgotten = rehearsed_loss is not None and most > 0 and rehearsed_loss > most
+    return control if forgotten == control.guarding else replace(control, guarding=forgotten)
 
 
 def dwell_again(schedule: ScheduleConfig, attempt: int) -> int:
@@ -168,4 +183,4 @@ def _given(value: float | None, default: float) -> float:
 
 def _fresh(control: Control) -> Control:
     """As a stage, or a further attempt at one, begins."""
-    return replace(control, best=None, best_at=0, passing_since=None, settled=False, lost=False)
+    return replace(control, best=None, best_at=0, passing_since=None, settled=False, lost=False, guarding=False)

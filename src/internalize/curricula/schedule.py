@@ -58,6 +58,9 @@ class ScheduleConfig:
     gentler_dwell: float | None = field(default=None, metadata=LEFT_OUT_UNLESS_SET)
     """controller: before every further attempt the stage before is trained again, for this many times its
     dwell, the next time twice this, and so on (default 5; 0: the next attempt begins at once)."""
+    guard: float | None = field(default=None, metadata=LEFT_OUT_UNLESS_SET)
+    """controller: while the worst running loss of what is rehearsed is above this, three batches in four
+    rehearse it, so that nothing new is learned at its cost (default: the threshold of a loss; 0: no guard)."""
     smoothing: float | None = field(default=None, metadata=LEFT_OUT_UNLESS_SET)
     """controller: from the second attempt on, the share of batches that already show the next stage's format,
     so that no single step is the hard one (default 0: none). Needs formats that can be told apart."""
@@ -79,7 +82,7 @@ class ScheduleConfig:
         self._refuse_what_has_no_effect()
 
     def _check_control(self) -> None:
-        for name in ("dwell", "patience", "gentler_dwell"):
+        for name in ("dwell", "patience", "gentler_dwell", "guard"):
             value = getattr(self, name)
             good = value is None or 0 <= value < float("inf")
             require(good, f"schedule.{name.replace('_', '-')}", f"must be 0 or more, got {value}")
@@ -106,7 +109,7 @@ class ScheduleConfig:
 
 
 CONTROLS = (
-    *("dwell", "patience", "attempts", "smoothing"),
+    *("dwell", "patience", "attempts", "guard", "smoothing"),
     *("gentler_rehearsal", "gentler_lr", "gentler_dwell"),
 )
 """The fields that the controller alone reads."""

@@ -15,7 +15,15 @@ from torch import Tensor
 from internalize.configs.named import Copies
 from internalize.contract import Row, Stage
 from internalize.curricula import Progress, Shown
-from internalize.curricula.controller import Control, Gentleness, control_step, enter_next, gentleness, go_back
+from internalize.curricula.controller import (
+    Control,
+    Gentleness,
+    control_step,
+    enter_next,
+    gentleness,
+    go_back,
+    guard,
+)
 from internalize.curricula.rehearsal import Rehearsed
 from internalize.curricula.schedule import begin_step, end_step, looks_at_signal
 from internalize.kinds.chain.config import ChainConfig
@@ -205,6 +213,8 @@ class ChainExperiment:
                 signal,
                 self.chance,
             )
+        if state.control is not None and signal is not None:
+            state.control = guard(config.schedule, state.control, state.averages.rehearsed_worst())
         progress = state.progress
         if state.ledger is not None and progress.stage_ended and self._has_passed(state):
             state.ledger = state.ledger.stage_passed(progress.stage, progress.iteration)

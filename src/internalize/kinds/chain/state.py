@@ -17,6 +17,9 @@ from internalize.models.language_model import LanguageModel
 from internalize.models.parameters import AdamW
 from internalize.models.path import AnswerStats, Kernel, Step
 
+REHEARSAL_MEMORY = 20
+"""Steps in another format that their running loss averages over: few, since forgetting is quick."""
+
 
 class AnswerAverages:
     """Loss and accuracy at each answer position: a window since the last row, and a running average.
@@ -26,7 +29,8 @@ class AnswerAverages:
 
     def __init__(self, positions: int, device: torch.device, rehearsal: bool = False) -> None:
         """positions: the most an answer can have, T+1. rehearsal: whether other formats come in between."""
-        self.rehearsed = torch.zeros(2, device=device) if rehearsal else None  # summed loss, and how many
+        # steps in other formats: summed loss and number since the last row; running worst loss and number
+        self.rehearsed = torch.zeros(4, device=device) if rehearsal else None
         self.window = torch.zeros(2, positions, device=device)
         self.counts = torch.zeros(positions, device=device)
         self.running = torch.zeros(2, positions, device=device)
@@ -46,7 +50,16 @@ class AnswerAverages:
     def add_rehearsed(self, stats: AnswerStats) -> None:
         """A step in the format of another stage."""
         assert self.rehearsed is not None
-        self.rehearsed += torch.stack([stats.loss.mean(), torch.ones_like(stats.loss[0])])
+        one = torch.ones_like(stats.loss[0])
+        self.rehearsed += torch.stack([stats.loss.mean(), one, 0 * one, one])
+        share = 1.0 / self.rehearsed[3].clamp(max=REHEARSAL_MEMORY)
+        self.rehearsed[2] += (stats.loss.max() - self.rehearsed[2]) * share
+
+    def rehearsed_worst(self) -> float | None:
+        """The running loss at the worst position of what is rehearsed; None where nothing was at this stage."""
+        if self.rehearsed is None or not bool(self.rehearsed[3]):
+            return None
+        return float(self.rehearsed[2])
 
     def read_window(self) -> dict[str, float]:
         """Means since the last call: over all positions, and the worst position's loss. Empties the window."""
@@ -65,7 +78,7 @@ class AnswerAverages:
         if self.rehearsed is None or not bool(self.rehearsed[1]):
             return {}
         loss = float(self.rehearsed[0] / self.rehearsed[1])
-        self.rehearsed.zero_()
+        self.rehearsed[:2].zero_()
         return {"rehearsed_loss": loss}
 
     def _read_running(self) -> dict[str, float]:
@@ -94,6 +107,8 @@ class AnswerAverages:
     def begin_stage(self) -> None:
         self.running.zero_()
         self.running_counts.zero_()
+        if self.rehearsed is not None:
+            self.rehearsed[2:].zero_()
 
     def tensors(self) -> dict[str, Tensor]:
         rehearsed = {} if self.rehearsed is None else {"rehearsed": self.rehearsed}
