@@ -115,6 +115,8 @@ class Ended:
     exit_code: int = 0
     run: str = ""
     """Its folder, where there is one."""
+    row: Row | None = None
+    """What a run without a folder leaves behind."""
 
 
 Event = Begun | Stepped | Written | Ended

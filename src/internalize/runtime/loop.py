@@ -69,6 +69,26 @@ def execute(
         raise
 
 
+def compute(experiment: Experiment[S], streams: Streams, stop: StopRequest) -> tuple[Row, Row]:
+    """The same in memory, without a folder or books: the summary and the last measurement.
+
+    For runs so small that beginning anew costs less than a checkpoint: a wish to stop raises `StopNow`.
+    """
+    with stop.cutting_short():
+        state, last = experiment.init(streams), Row()
+        while not experiment.done(state):
+            state, row = experiment.advance(state, streams)
+            if stop.signal is not None:  # where a long step has taken the wish for its own
+                raise StopNow
+            _refuse_row(row or {}, experiment.stage(state))
+            if experiment.evaluation_due(state):
+                last = experiment.evaluate(state, streams)
+                _refuse_row(last, experiment.stage(state))
+        summary = experiment.finish(state, streams).summary
+        _refuse_row(summary, experiment.stage(state))
+        return summary, last
+
+
 def _begin(
     experiment: Experiment[S], run: Run, streams: Streams, audience: Audience, about: Row
 ) -> tuple[S, Books, bool]:
@@ -185,9 +205,7 @@ class Books:
         self.started_processor = time.process_time()
 
     def row(self, row: Row, stage: Stage) -> None:
-        for name, value in row.items():
-            if not _is_finite(value):
-                raise Diverged(f"{name} is {value} at step {stage.step}")
+        _refuse_row(row, stage)
         self.metrics.append(row)
         self.audience.row(row, stage)
 
@@ -217,6 +235,12 @@ class Books:
 def seconds_spent(run: Run) -> float:
     """Seconds of training and evaluation that went into the run's checkpoints, over all its sittings."""
     return sum(row["seconds"] for row in read_rows(run.path / "timing.jsonl"))
+
+
+def _refuse_row(row: Row, stage: Stage) -> None:
+    for name, value in row.items():
+        if not _is_finite(value):
+            raise Diverged(f"{name} is {value} at step {stage.step}")
 
 
 def _is_finite(value: Any) -> bool:

@@ -13,10 +13,11 @@ from types import FrameType
 
 
 class Interrupted(Exception):
-    """A run that stopped at its user's wish, with a checkpoint written."""
+    """A run that stopped at its user's wish, with a checkpoint written where it has a folder."""
 
-    def __init__(self, number: int, run_path: str) -> None:
-        super().__init__(f"interrupted; go on with: internalize resume {shlex.quote(run_path)}")
+    def __init__(self, number: int, run_path: str | None) -> None:
+        how = "the same command" if run_path is None else f"internalize resume {shlex.quote(run_path)}"
+        super().__init__(f"interrupted; go on with: {how}")
         self.exit_code = 128 + number
 
 

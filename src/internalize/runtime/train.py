@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 
 from internalize.configs.named import Source
-from internalize.contract import Observer, RunState
+from internalize.contract import Observer, Row, RunState
 from internalize.display.terminal import RunView
 from internalize.errors import RunFailed, RunWarning, require
 from internalize.runs.folder import Run
@@ -16,10 +16,10 @@ from internalize.runs.lock import own
 from internalize.runs.provenance import circumstances, now, provenance
 from internalize.runs.storage import naming_disk_trouble
 from internalize.runs.trackers import find_trackers
-from internalize.runtime.execution import Execution, resolve_device, surroundings
+from internalize.runtime.execution import Execution, resolve_device, surroundings, threads
 from internalize.runtime.kind import Prepared
-from internalize.runtime.loop import execute
-from internalize.runtime.stop import listening
+from internalize.runtime.loop import compute, execute
+from internalize.runtime.stop import Interrupted, StopNow, listening
 from internalize.runtime.streams import Streams
 
 
@@ -38,6 +38,19 @@ def train_prepared(prepared: Prepared, execution: Execution, observers: Sequence
             _require_copies(run)
             _carry_out(prepared, run, device, execution, observers)
     return run
+
+
+def compute_prepared(prepared: Prepared, execution: Execution) -> Row:
+    """Carry an experiment out without a folder: the row that is kept of it."""
+    device = resolve_device(execution.device)
+    prepared.kind.forecast(prepared, device).require_memory(device)
+    with threads(execution.threads), listening(aloud=False) as stop:
+        try:
+            summary, last = compute(prepared.build(device), Streams(prepared.config.seed, device), stop)
+        except StopNow:
+            assert stop.signal is not None
+            raise Interrupted(stop.signal, None) from None
+    return {"summary": summary, "last": last}
 
 
 def resume_prepared(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from internalize.contract import End, Ended, Event, RunState
+from internalize.contract import End, Ended, Event, Row, RunState
 from internalize.errors import BadInput
 from internalize.runs.folder import Run
 from internalize.runs.lock import is_owned, own
@@ -35,6 +35,8 @@ class Outcome:
     exit_code: int = 0
     attempts: int = 0
     """How often it was begun here."""
+    row: Row | None = None
+    """What a run without a folder leaves behind."""
 
     @property
     def config(self) -> Any:
@@ -78,6 +80,7 @@ def drive(
     folders: Sequence[Path] | None = None,
     forgiving: bool = False,
     names: Sequence[str] | None = None,
+    keep: Callable[[Outcome], None] | None = None,
 ) -> None:
     """Carry out, on a backend, all that waits; the outcomes are changed in place.
 
@@ -86,8 +89,9 @@ def drive(
     if it dies; else they count as failed.
     forgiving: whether runs whose folders say that they failed before go on all the same.
     names: what the observer is to call the runs; their labels if not given.
+    keep: is told of every run that has left a row behind.
     """
-    driver = Driver(outcomes, backend, observer, retries, folders, forgiving)
+    driver = Driver(outcomes, backend, observer, retries, folders, forgiving, keep)
     if observer is not None:
         observer.begin(names or [outcome.prepared.label for outcome in outcomes])
     try:
@@ -110,9 +114,10 @@ class Driver:
         retries: int,
         folders: Sequence[Path] | None,
         forgiving: bool,
+        keep: Callable[[Outcome], None] | None = None,
     ) -> None:
         self.outcomes, self.backend, self.observer = outcomes, backend, observer
-        self.retries, self.folders, self.forgiving = retries, folders, forgiving
+        self.retries, self.folders, self.forgiving, self.keep = retries, folders, forgiving, keep
         self.waiting = deque(i for i, outcome in enumerate(outcomes) if outcome.state == RunState.WAITING)
         self.elsewhere: dict[int, float] = {}
         """Run → when to look at it next."""
@@ -153,6 +158,9 @@ class Driver:
             self.running -= 1
             busy = event.how == End.BUSY
             event = self._leave_to_other(index, event) if busy else self._settle(index, event)
+            if event.row is not None and self.keep is not None:
+                outcome.row = event.row
+                self.keep(outcome)
         self._tell(index, event)
 
     def _tell(self, index: int, event: Event) -> None:

@@ -38,12 +38,12 @@ def execute_many(
     return outcomes
 
 
-def local_pool(execution: Execution, workers: int | None, runs: int) -> LocalPool:
-    """Workers for so many runs; as many as there are cores if not said otherwise."""
+def local_pool(execution: Execution, workers: int | None, runs: int, rows: bool = False) -> LocalPool:
+    """Workers for so many runs; as many as there are cores if not said otherwise. rows: see `LocalPool`."""
     if workers is None:
         workers = max(1, usable_cores() // (execution.threads or 1))
     require(workers >= 1, "workers", f"must be at least 1, got {workers}")
-    return LocalPool(execution, min(workers, runs))
+    return LocalPool(execution, min(workers, runs), rows=rows)
 
 
 @dataclass
@@ -71,6 +71,8 @@ class LocalPool:
     execution: Execution
     size: int
     workers: list[_Worker] = field(default_factory=list)
+    rows: bool = False
+    """Whether a run leaves a row behind, and no folder."""
     said: queue.Queue[tuple[_Worker, Event | None]] = field(default_factory=queue.Queue)
     """(worker, event), and (worker, None) at its end."""
 
@@ -84,6 +86,7 @@ class LocalPool:
             "config": to_json(prepared.config),
             "execution": to_json(self.execution),
             "again": again,
+            "row": self.rows,
         }
         worker.job = index
         assert worker.process.stdin is not None

@@ -40,7 +40,7 @@ from internalize.runs.lock import Owned, own
 from internalize.runtime.execution import Execution
 from internalize.runtime.kind import load_kind, prepare_by
 from internalize.runtime.stop import Interrupted
-from internalize.runtime.train import train_prepared
+from internalize.runtime.train import compute_prepared, train_prepared
 
 HEARTBEAT = 0.25
 """Seconds between two reports of progress."""
@@ -76,11 +76,15 @@ def carry_out(
     copies: Copies | None = None,
 ) -> None:
     """One run from beginning to end; whatever happens becomes an event."""
+    without_folder = job.get("row", False)
     try:
         with own_files():  # whoever sent the job named them for a training
             kind = load_kind(job["kind"], copies)
             prepared = prepare_by(kind, from_json(kind.config, job["config"]), copies)
         execution = from_json(Execution, job["execution"])
+        if without_folder:
+            reporter.tell(Ended(End.DONE, row=compute_prepared(prepared, execution)))
+            return
         if job.get("again"):
             forgive(Run(prepared.folder(execution.out)))
         run = train_prepared(prepared, execution, [reporter, *observers])
@@ -92,7 +96,10 @@ def carry_out(
     except Exception as problem:  # a full disk, a mistake in somebody's task: the other runs go on
         known = isinstance(problem, BadInput | RunFailed | OSError)
         text = str(problem) if known else f"{type(problem).__name__}: {problem}"
-        reporter.tell(Ended(End.FAILED, text, exit_code=2 if isinstance(problem, BadInput) else 1))
+        code = 2 if isinstance(problem, BadInput) else 1
+        # a run that would fail in the same way again: that is known of it from now on
+        row: Row | None = {} if without_folder and isinstance(problem, RunFailed) else None
+        reporter.tell(Ended(End.FAILED, text, code, row=row))
 
 
 def forgive(run: Run) -> None:
