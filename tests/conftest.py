@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
+import tempfile
+from collections.abc import Iterator
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # before anything imports transformers
 os.environ.pop("INTERNALIZE_RUNS", None)  # before the package: whose runs a tester has is no part of a test
+os.environ["INTERNALIZE_CONFIG"] = tempfile.mkdtemp(prefix="internalize-config-")  # nor what a tester trusts
 
 import pytest
 import torch
 from hypothesis import settings
 
-from internalize import (
+from tests.shapes import check_shapes
+
+check_shapes()  # before anything of the package is imported
+
+from internalize import (  # noqa: E402
     ChainConfig,
     EvaluationConfig,
     Execution,
@@ -21,8 +30,10 @@ from internalize import (
     ScheduleConfig,
     train,
 )
+from internalize.configs.trust import own_files  # noqa: E402
 
 torch.set_num_threads(1)
+atexit.register(shutil.rmtree, os.environ["INTERNALIZE_CONFIG"], ignore_errors=True)
 settings.register_profile("here", deadline=None, derandomize=True, max_examples=50)
 settings.load_profile("here")
 
@@ -46,6 +57,13 @@ SMALL = ChainConfig(
 def internalized(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A finished run of `SMALL`. Read only."""
     return train(SMALL, Execution(out=tmp_path_factory.mktemp("internalized")))
+
+
+@pytest.fixture
+def named_by_the_user() -> Iterator[None]:
+    """For tests that look behind a name by themselves, as a training does."""
+    with own_files():
+        yield
 
 
 @pytest.fixture

@@ -118,15 +118,17 @@ def test_they_are_exported(runs: Path, capsys: pytest.CaptureFixture[str]) -> No
 @pytest.mark.parametrize("name", CHAINS)
 def test_chains_are_asked_again(name: str, runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """They had learned their task for good, so fresh inputs are answered rightly if the weights are read so."""
-    found = json.loads(said(capsys, "evaluate", runs / name, "--samples", "200", "--device", "cpu", "--json"))
+    found = json.loads(
+        said(capsys, "evaluate", runs / name, "--trust", "--samples", "200", "--device", "cpu", "--json")
+    )
     assert [part["accuracy"] for part in found["distributions"]] == [1.0, 1.0]
     assert found["response_length"] == read(name, "status.json")["summary"]["response_length"]
-    first = said(capsys, "evaluate", runs / name, "--stage", "1", "--inputs", "uniform", "--json")
+    first = said(capsys, "evaluate", runs / name, "--trust", "--stage", "1", "--inputs", "uniform", "--json")
     horizon = read(name, "config.json")["config"]["horizon"]
     assert json.loads(first)["response_length"] == pytest.approx(horizon + 1, abs=0.2)  # all states, and EOS
-    examples = json.loads(said(capsys, "show", runs / name, "--examples", "3", "--json"))
+    examples = json.loads(said(capsys, "show", runs / name, "--trust", "--examples", "3", "--json"))
     assert [example["right"] for example in examples] == [True] * 3
-    assert name in said(capsys, "show", runs / name, "--examples", "2")
+    assert name in said(capsys, "show", runs / name, "--trust", "--examples", "2")
 
 
 @pytest.mark.parametrize("name", DONE)
@@ -134,7 +136,7 @@ def test_a_finished_run_stays_as_it_is(name: str, runs: Path, capsys: pytest.Cap
     """To go on with it is to be told its results."""
     if name.startswith("selfplay"):
         pytest.importorskip("pyspiel", reason='needs OpenSpiel: pip install "internalize[selfplay]"')
-    result = json.loads(said(capsys, "resume", runs / name, "--quiet", "--json"))
+    result = json.loads(said(capsys, "resume", runs / name, "--trust", "--quiet", "--json"))
     summary = read(name, "status.json")["summary"]
     assert {key: result[key] for key in summary} == summary
     for path in (MADE / name).rglob("*"):
@@ -147,7 +149,7 @@ def test_an_interrupted_run_goes_on_to_its_end(
     name: str, runs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = (runs / name / "metrics.jsonl").read_text()
-    result = json.loads(said(capsys, "resume", runs / name, "--device", "cpu", "--quiet", "--json"))
+    result = json.loads(said(capsys, "resume", runs / name, "--trust", "--device", "cpu", "--quiet", "--json"))
     shown = json.loads(said(capsys, "runs", "show", runs / name, "--json"))
     assert shown["status"]["state"] == "done"
     assert (runs / name / "metrics.jsonl").read_text().startswith(before)  # it went on, it did not begin anew

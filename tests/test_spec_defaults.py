@@ -17,7 +17,7 @@ from internalize.kinds.hints.evaluation import EPSILON
 from internalize.kinds.parity import ParityConfig
 from internalize.kinds.parity.data import phase_batch
 from internalize.kinds.parity.watch import no_extremes, phase_report
-from internalize.models.mlp import Shape
+from internalize.models.mlp import MLPShape
 from internalize.runs.exporting import flat
 from internalize.runtime.kind import ExperimentConfig
 from internalize.runtime.streams import Streams
@@ -136,7 +136,7 @@ def test_a_run_succeeds_above_95_percent() -> None:
 def test_the_papers_network_reads_25_bits_and_11_hints() -> None:
     experiment = HintsConfig().build(CPU, {})
     assert experiment.task.hints == 11
-    assert experiment.shape == Shape(inputs=36, depth=2, width=2048)
+    assert experiment.shape == MLPShape(inputs=36, depth=2, width=2048)
     assert experiment.data.stages == 12
     assert experiment.task.label_noise == 0.1
 

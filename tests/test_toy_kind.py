@@ -45,10 +45,13 @@ FIGURE = Figure("planes", "nowhere", "accuracy over d", {"smoke": [Grid(BASE, {"
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A user's folder with the one file."""
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Path:
+    """A user's folder with the one file, which they trust."""
     shutil.copy(FILE, tmp_path)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("internalize.runtime.kind._OWN", {})  # as if no test before this one had loaded it
+    assert main(["runs", "trust", "toy_kind.py"]) == 0
+    capsys.readouterr()
     return tmp_path
 
 

@@ -7,10 +7,12 @@ import re
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from importlib import import_module
 from typing import Any, NamedTuple
 
 from internalize.configs.command_line import parse
+from internalize.configs.trust import trusting
 from internalize.errors import BadInput, RunFailed, RunWarning, closest, require_seed
 
 
@@ -51,6 +53,8 @@ COMMANDS: dict[str, Command] = {
                            "all runs as one table, CSV or Parquet"),
     "runs prune": Command("internalize.runs.pruning", "PruneArguments", "prune_command",
                           "delete failed runs, or what finished ones no longer need"),
+    "runs trust": Command("internalize.runs.code", "RunsTrustArguments", "runs_trust_command",
+                          "allow the Python files that runs bring along to be executed"),
     "doctor": Command("internalize.runs.doctor", "DoctorArguments", "doctor_command",
                       "versions, devices, disk and extras, and what is wrong"),
     "evaluate": Command("internalize.analysis.commands", "EvaluateArguments", "evaluate_command",
@@ -154,7 +158,8 @@ def _run(words: list[str]) -> int:
     arguments = parse(expected, rest, f"internalize {name}")
     require_seed(getattr(arguments, "seed", 0))  # of all who read runs; a training's config looks at its own
     function: Callable[[Any], int | None] = _own_way(name, arguments) or getattr(module, command.function)
-    return _carry_out(function, arguments)
+    with trusting() if getattr(arguments, "trust", False) else nullcontext():
+        return _carry_out(function, arguments)
 
 
 def _own_way(name: str, arguments: Any) -> Callable[[Any], int | None] | None:

@@ -13,6 +13,7 @@ from rich.console import Console
 
 from internalize.analysis.opening import open_chain
 from internalize.configs.folders import require_writable
+from internalize.configs.outputs import write_output
 from internalize.contract import RunState
 from internalize.curricula import ScheduleConfig
 from internalize.display import page
@@ -90,7 +91,7 @@ def demo_command(arguments: DemoArguments) -> None:
         runs.append(outcome.run)
     ways = measure_ways(runs, arguments.device)
     path = arguments.out / "index.html"
-    path.write_text(demo_page(ways, base), encoding="utf-8")
+    write_output(path, demo_page(ways, base))
     if arguments.json:
         results = {m: {"run": str(w.run.path), **w.run.summary()} for m, w in zip(METHODS, ways, strict=True)}
         print(json.dumps({**results, "page": str(path), "seconds": time.perf_counter() - started}))

@@ -13,8 +13,7 @@ from torch import Tensor
 from internalize.analysis.checking import choose_inputs, find_predictor
 from internalize.analysis.opening import OpenChain
 from internalize.cli import main
-from internalize.measure.predictor import Prediction
-from internalize.measure.transformer import TransformerPredictor
+from internalize.measure.predictor import Prediction, TransformerPredictor
 
 
 def said(capsys: pytest.CaptureFixture[str]) -> dict[str, object]:

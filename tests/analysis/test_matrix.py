@@ -8,7 +8,7 @@ import torch
 from internalize.analysis.matrix import budget_formats, forced_hits, matrix, teacher_hits
 from internalize.analysis.opening import Examples, OpenChain
 from internalize.curricula import METHODS, Shown
-from internalize.measure.transformer import TransformerPredictor
+from internalize.measure.predictor import TransformerPredictor
 from internalize.models.language_model import LanguageModel
 from internalize.sequences import Renderer
 from internalize.statistics import Rate

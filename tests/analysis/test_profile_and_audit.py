@@ -14,7 +14,7 @@ from internalize.analysis.opening import OpenChain, open_chain
 from internalize.analysis.profile import biased, profile
 from internalize.curricula import Shown
 from internalize.errors import BadInput
-from internalize.measure.transformer import TransformerPredictor
+from internalize.measure.predictor import TransformerPredictor
 from internalize.tasks import parse_inputs
 
 

@@ -12,12 +12,11 @@ from internalize.configs.command_line import parse
 from internalize.constructions import build_counter, build_general
 from internalize.constructions.against import LoadRun, TrainedModel, compare, moduli_read
 from internalize.constructions.commands import ConstructArguments, construct_command
-from internalize.constructions.inputs import random_inputs
+from internalize.constructions.exactness import random_inputs
 from internalize.errors import BadInput
-from internalize.models.attention_maps import run_with_attention
 from internalize.models.gpt2 import GPT2, ModelConfig
-from internalize.sequences.rendering import Renderer
-from internalize.sequences.vocabulary import vocabulary_of
+from internalize.models.passes import run_with_attention
+from internalize.sequences.rendering import Renderer, vocabulary_of
 from internalize.tasks import parse_task
 
 

@@ -8,16 +8,14 @@ import pytest
 import torch
 
 from internalize.constructions import build_counter, build_general
-from internalize.constructions.certificate import certify
-from internalize.constructions.checking import check
+from internalize.constructions.certificate import certify, measure_inequalities
 from internalize.constructions.construction import Construction, Precision
-from internalize.constructions.inequalities import measure_inequalities
-from internalize.constructions.inputs import adversarial_inputs, all_inputs, random_inputs
+from internalize.constructions.exactness import ConstructionPredictor, adversarial_inputs, check, random_inputs
+from internalize.constructions.general import compare_sizes
 from internalize.constructions.margins import find_margins, perturb, search
-from internalize.constructions.predictor import ConstructionPredictor
-from internalize.constructions.sizes import compare_sizes
 from internalize.measure.predictor import Predictor
 from internalize.tasks import parse_task
+from internalize.tasks.inputs import all_inputs
 
 
 def test_all_inputs_are_all_inputs() -> None:

@@ -9,12 +9,12 @@ import torch
 
 from internalize.constructions import build_counter
 from internalize.constructions.certificate import quantities
-from internalize.constructions.checking import check
 from internalize.constructions.construction import Precision
-from internalize.constructions.inputs import adversarial_inputs, all_inputs, random_inputs
-from internalize.constructions.residues import prime_powers
+from internalize.constructions.counter import prime_powers
+from internalize.constructions.exactness import adversarial_inputs, check, random_inputs
 from internalize.errors import BadInput
 from internalize.tasks import parse_task
+from internalize.tasks.inputs import all_inputs
 
 HORIZONS = [1, 2, 3, 7, 8, 25]
 

@@ -9,9 +9,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from internalize.constructions.adder import adder_mlp, adder_width, modular_adder
-from internalize.constructions.composition import composition_mlp, composition_widths
-from internalize.constructions.directions import Directions
+from internalize.constructions.counter import (
+    adder_mlp,
+    adder_width,
+    chinese_remainder_decoding,
+    modular_adder,
+    prime_powers,
+    residues,
+)
+from internalize.constructions.general import composition_mlp, composition_widths
 from internalize.constructions.lookback import (
     attention_plan,
     circular_positions,
@@ -19,8 +25,7 @@ from internalize.constructions.lookback import (
     rotation_back,
     self_head,
 )
-from internalize.constructions.residues import chinese_remainder_decoding, prime_powers, residues
-from internalize.constructions.weights import AffineWeights, HeadWeights
+from internalize.constructions.weights import AffineWeights, Directions, HeadWeights
 
 
 def run_mlp(maps: list[AffineWeights], x: torch.Tensor) -> torch.Tensor:

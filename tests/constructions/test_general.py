@@ -7,9 +7,10 @@ import torch
 
 from internalize.constructions import build_general
 from internalize.constructions.certificate import certify
-from internalize.constructions.inputs import all_inputs, random_inputs
+from internalize.constructions.exactness import random_inputs
 from internalize.errors import BadInput
 from internalize.tasks import parse_task
+from internalize.tasks.inputs import all_inputs
 from internalize.tasks.semiautomaton import semiautomaton
 
 

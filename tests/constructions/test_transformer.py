@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from internalize.constructions import build_counter
-from internalize.constructions.inputs import random_inputs
+from internalize.constructions.exactness import random_inputs
 from internalize.constructions.transformer import SoftmaxTransformer
 from internalize.constructions.weights import Shape
 

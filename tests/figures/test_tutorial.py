@@ -52,6 +52,7 @@ def test_the_notebook_shows_what_it_says(tmp_path: Path) -> None:
     assert [claim["verdict"] for claim in record["claims"]] == ["confirmed"]
 
 
+@pytest.mark.usefixtures("named_by_the_user")
 def test_the_code_of_the_tutorial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its files, written as it says: the task parses, the curriculum is one, the figure has its plan."""
     from internalize.curricula import find_curriculum

@@ -18,6 +18,7 @@ from typing import Any, TypedDict
 
 # All that is needed of the package, in one place: the hashes outlive the modules.
 from internalize.configs.codec import to_json
+from internalize.configs.trust import own_files
 from internalize.kinds import config_from_json, prepare
 
 HERE = Path(__file__).parent
@@ -43,8 +44,9 @@ class Entry(TypedDict):
 
 def entry_of(name: str, kind: str, fields: dict[str, Any]) -> Entry:
     """The entry of a config as the package has it today; user's files are found from the current folder."""
-    config = config_from_json(kind, fields)
-    identity = prepare(config).identity
+    with own_files():
+        config = config_from_json(kind, fields)
+        identity = prepare(config).identity
     return {
         "name": name,
         "kind": kind,

@@ -17,7 +17,7 @@ from internalize.errors import BadInput
 from internalize.kinds.chain.data import BULK, TrainingData
 from internalize.kinds.chain.experiment import ChainExperiment
 from internalize.kinds.chain.state import AnswerAverages, ChainState
-from internalize.models.step import AnswerStats
+from internalize.models.path import AnswerStats
 from internalize.runtime.streams import Streams
 from internalize.tasks import parse_inputs, parse_task
 

@@ -13,7 +13,7 @@ from internalize import ChainConfig, EvaluationConfig, ModelConfig
 from internalize.curricula import Progress
 from internalize.kinds.chain.experiment import ChainExperiment
 from internalize.kinds.chain.state import ChainState
-from internalize.measure.transformer import TransformerPredictor
+from internalize.measure.predictor import TransformerPredictor
 from internalize.runtime.streams import Streams
 
 T, SAMPLES = 20, 2_000

@@ -25,7 +25,7 @@ from internalize.runs.folder import Run
 from internalize.runtime.execution import Execution
 from internalize.runtime.stop import Interrupted
 from internalize.runtime.streams import Streams
-from internalize.tasks.parity import all_inputs
+from internalize.tasks.parity import all_bits
 from tests.runtime.faults import Watcher, bytes_of, send
 
 CPU = torch.device("cpu")
@@ -98,7 +98,7 @@ def test_a_small_run_internalizes_by_the_definition(learned: Run) -> None:
     assert summary["accuracy"] > 0.95
     assert summary["steps"] == 2_400
     assert summary["samples"] == 2_400 * 32
-    (x,) = all_inputs(8)
+    (x,) = all_bits(8)
     signs = 1.0 - 2.0 * x.float()
     prefixes = signs[:, :4].cumprod(1)
 
@@ -123,7 +123,7 @@ def test_a_small_run_internalizes_by_the_definition(learned: Run) -> None:
 
 def test_predictors_answer_with_and_without_hints(learned: Run) -> None:
     experiment = opened(learned)
-    (x,) = all_inputs(8)
+    (x,) = all_bits(8)
     label = experiment.task.circuit.evaluate(x)[1].long()
     hinted = experiment.load_predictor(learned.weights(1), 3).answer(x)
     alone = experiment.load_predictor(learned.weights(), None).answer(x)

@@ -121,8 +121,9 @@ def test_starting_from_another_run(learned: Run, tmp_path: Path, monkeypatch: py
             replace(config, model=other).check({})
 
 
-def test_runs_without_an_own_network_keep_their_hash() -> None:
+def test_runs_without_an_own_network_keep_their_hash(monkeypatch: pytest.MonkeyPatch) -> None:
     """The hash is the one that this config had before there was such a field."""
+    monkeypatch.chdir(EXAMPLE.parent)
     assert prepare(ChainConfig()).identity.digest() == "b127572e077f"
     assert "network" not in to_json(ChainConfig())["model"]
     assert (

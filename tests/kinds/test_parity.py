@@ -25,7 +25,7 @@ from internalize.kinds.parity.watch import (
 )
 from internalize.models.linear_attention import initial_weights
 from internalize.runtime.streams import Streams
-from internalize.tasks.parity import HiddenParity, all_inputs
+from internalize.tasks.parity import HiddenParity, all_bits
 
 SMALL = HiddenParity(5, (2, 5, 1))
 
@@ -217,7 +217,7 @@ def test_the_watch_cut_into_parts_is_the_watch_as_a_whole() -> None:
 
 
 def test_the_population_gram_is_the_mean_over_all_inputs() -> None:
-    (x,) = all_inputs(5)
+    (x,) = all_bits(5)
     a = torch.cat([x, SMALL.chain(x)[:, :2]], dim=1).double()
     assert torch.equal(population_gram(SMALL, 7), a.T @ a / len(a))
 

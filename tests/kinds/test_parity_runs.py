@@ -19,7 +19,7 @@ from internalize.kinds.parity import experiment as parity_experiment
 from internalize.kinds.parity.state import ParityState
 from internalize.runtime.execution import Execution
 from internalize.runtime.streams import Streams
-from internalize.tasks.parity import HiddenParity, all_inputs
+from internalize.tasks.parity import HiddenParity, all_bits
 
 BRIEF = ParityConfig(d=8, k=3, contrast=False)
 
@@ -45,7 +45,7 @@ def test_a_run_keeps_every_phase_and_its_predictors_answer(tmp_path: Path) -> No
     config, experiment = load_experiment(run)
     assert config == BRIEF
     parity = HiddenParity(8, tuple(run.summary()["support"]))
-    (x,) = all_inputs(8)
+    (x,) = all_bits(8)
     y = parity.chain(x)[:, -1].long()
     state = ParityState(run.weights()["W"], run.weights()["W"], run.weights()["W_chain"], torch.zeros(1, 7))
     direct, chain = (experiment.predictor(state, budget).answer(x) for budget in (None, 3))

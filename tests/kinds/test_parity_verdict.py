@@ -7,7 +7,7 @@ from torch import Tensor
 
 from internalize.kinds.parity.evaluation import LayerPredictor, chain_by_weights, direct_by_weights, judge
 from internalize.models.linear_attention import initial_weights, simplified_form
-from internalize.tasks.parity import HiddenParity, all_inputs, random_parity
+from internalize.tasks.parity import HiddenParity, all_bits, random_parity
 
 
 def solved(parity: HiddenParity) -> tuple[Tensor, Tensor]:
@@ -23,7 +23,7 @@ def test_the_predictor_is_the_layer_applied_and_appended() -> None:
     parity = HiddenParity(6, (3, 1, 6, 2))
     draw = torch.Generator().manual_seed(0)
     W = torch.randn(10, 10, dtype=torch.float64, generator=draw)
-    x = torch.cat(list(all_inputs(6)))
+    x = torch.cat(list(all_bits(6)))
     outputs, bits = LayerPredictor(W, 6, 4).outputs(x)
     content = x.double()
     for step in range(4):

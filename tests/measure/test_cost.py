@@ -10,9 +10,9 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from internalize.measure.cost import answer_flops, parameters, token_flops, training_flops
-from internalize.models.flat import flatten_parameters
 from internalize.models.gpt2 import GPT2, ModelConfig
-from internalize.models.step import PlainStep
+from internalize.models.parameters import flatten_parameters
+from internalize.models.path import PlainStep
 
 V, CONTEXT = 9, 16
 SHAPES = [ModelConfig(depth=1, width=8, heads=4), ModelConfig(depth=3, width=12, heads=2, mlp=20)]

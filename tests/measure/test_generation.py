@@ -8,13 +8,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from internalize.measure.generation import generate
-from internalize.measure.transformer import TransformerPredictor
-from internalize.models.decoder import PlainDecoder
+from internalize.measure.predictor import TransformerPredictor, generate
 from internalize.models.gpt2 import GPT2, ModelConfig
 from internalize.models.language_model import LanguageModel
+from internalize.models.path import PlainDecoder
 from internalize.sequences import Renderer
-from internalize.sequences.vocabulary import vocabulary_of
+from internalize.sequences.rendering import vocabulary_of
 from internalize.tasks import parse_task
 
 EOS = 6

@@ -10,12 +10,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from internalize.constructions.inputs import all_inputs
 from internalize.errors import BadInput
 from internalize.measure.distributional import check_distributional, gap_interval
 from internalize.measure.internalization import check_internalization
 from internalize.measure.predictor import Prediction
 from internalize.statistics import clopper_pearson
+from internalize.tasks.inputs import all_inputs
 
 T = 10
 

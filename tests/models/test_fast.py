@@ -9,12 +9,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from internalize.models.adamw import AdamW
 from internalize.models.fast import FastDecoder, FastStep, Precision
-from internalize.models.flat import flatten_parameters
 from internalize.models.gpt2 import GPT2, ModelConfig
-from internalize.models.kernel import choose_kernel
-from internalize.models.step import AnswerStats, PlainStep
+from internalize.models.parameters import AdamW, flatten_parameters
+from internalize.models.path import AnswerStats, PlainStep, choose_kernel
 
 ODD_SHAPES = [  # config, vocabulary, batch, prompt, answer
     (ModelConfig(1, 64, 32, 256), 5, 32, 9, 9),
@@ -197,5 +195,7 @@ def test_choice_of_kernel() -> None:
 
 
 def test_models_are_imported_without_numba() -> None:
-    code = "import sys, internalize.models.step, internalize.models.adamw; assert 'numba' not in sys.modules"
+    code = (
+        "import sys, internalize.models.path, internalize.models.parameters; assert 'numba' not in sys.modules"
+    )
     subprocess.run([sys.executable, "-c", code], check=True)

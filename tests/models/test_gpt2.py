@@ -11,10 +11,9 @@ from torch.nn.functional import cross_entropy
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from internalize.errors import BadInput
-from internalize.models.adamw import AdamW
-from internalize.models.flat import flatten_parameters
 from internalize.models.gpt2 import GPT2, Attention, ModelConfig, rotate
-from internalize.models.step import PlainStep
+from internalize.models.parameters import AdamW, flatten_parameters
+from internalize.models.path import PlainStep
 
 VOCABULARY, CONTEXT = 11, 14
 SHAPES = [

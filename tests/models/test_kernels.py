@@ -10,12 +10,17 @@ import torch
 from torch import Tensor
 from torch.nn.functional import gelu, layer_norm, scaled_dot_product_attention
 
-from internalize.models.fast.attention import Attended, FusedAttention, Products
-from internalize.models.fast.buffers import Buffer
-from internalize.models.fast.plan import Level, plan_shard, sorted_tokens
+from internalize.models.fast.attention import (
+    Attended,
+    FusedAttention,
+    Level,
+    Products,
+    plan_shard,
+    sorted_tokens,
+)
+from internalize.models.fast.weights import Buffer
 from internalize.models.gpt2 import ModelConfig, Positions, rotate
-from internalize.models.kernels.gelu import gelu_back, gelu_kernel
-from internalize.models.kernels.rows import normalise, normalise_back
+from internalize.models.kernels.rows import gelu_back, gelu_kernel, normalise, normalise_back
 
 SHAPES = [  # batch, positions, heads, head size, first query, position encoding
     (3, 7, 32, 2, 0, "absolute"),

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from internalize.models.mlp import MLP, SGD, Shape, mlp_from, new_mlp
+from internalize.models.mlp import MLP, SGD, MLPShape, mlp_from, new_mlp
 
 
 def sequential(model: MLP) -> nn.Sequential:
@@ -28,7 +28,7 @@ def batch(draw: torch.Generator, inputs: int, size: int = 32) -> tuple[Tensor, T
 def test_steps_are_those_of_autograd(depth: int, width: int) -> None:
     """In float64, so that nothing but the order of sums can differ."""
     draw = torch.Generator().manual_seed(depth)
-    model = mlp_from(new_mlp(Shape(9, depth, width), draw).tensors(), torch.device("cpu"))
+    model = mlp_from(new_mlp(MLPShape(9, depth, width), draw).tensors(), torch.device("cpu"))
     model = MLP([W.double() for W in model.weights], [b.double() for b in model.biases])
     twin = sequential(model)
     optimizer = torch.optim.SGD(twin.parameters(), lr=0.1)
@@ -47,7 +47,7 @@ def test_steps_are_those_of_autograd(depth: int, width: int) -> None:
 
 def test_half_precision_takes_nearly_the_same_step() -> None:
     draw = torch.Generator().manual_seed(0)
-    model = new_mlp(Shape(9, 3, 64), draw)
+    model = new_mlp(MLPShape(9, 3, 64), draw)
     twin = model.clone()
     before = [W.clone() for W in model.weights]
     x, y = batch(draw, 9)
@@ -59,7 +59,7 @@ def test_half_precision_takes_nearly_the_same_step() -> None:
 
 def test_the_subnetwork_drops_columns_or_folds_them_in() -> None:
     draw = torch.Generator().manual_seed(0)
-    model = new_mlp(Shape(9, 2, 16), draw)
+    model = new_mlp(MLPShape(9, 2, 16), draw)
     x, _ = batch(draw, 6)
     for rest in (0.0, 1.0, -0.5):
         filled = torch.cat([x, torch.full((len(x), 3), rest)], dim=1)
@@ -69,8 +69,8 @@ def test_the_subnetwork_drops_columns_or_folds_them_in() -> None:
 
 
 def test_parameters_and_operations_are_counted() -> None:
-    shape = Shape(36, 2, 2048)
-    model = new_mlp(Shape(5, 2, 7), torch.Generator().manual_seed(0))
+    shape = MLPShape(36, 2, 2048)
+    model = new_mlp(MLPShape(5, 2, 7), torch.Generator().manual_seed(0))
     assert shape.parameters == 4_274_177  # the paper: approximately 4.27 M
     assert sum(t.numel() for t in model.tensors().values()) == model.shape.parameters
     assert shape.flops == 2 * (36 * 2048 + 2048 * 2048 + 2048)

@@ -16,6 +16,8 @@ from internalize.kinds.entrance import forecast_of
 from internalize.models.own_network import OwnNetwork
 from internalize.runtime.streams import Streams
 
+pytestmark = pytest.mark.usefixtures("named_by_the_user")
+
 BASE = ChainConfig(
     task="C3",
     horizon=4,

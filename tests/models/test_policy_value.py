@@ -33,7 +33,7 @@ def test_the_loss_is_the_cross_entropy_over_legal_moves(generator: torch.Generat
 
 
 def test_a_new_network_has_no_opinion_and_knows_its_cost(generator: torch.Generator) -> None:
-    network = PolicyValue(7, 3, width=8, depth=2).initialize(generator)
+    network = PolicyValue(7, 3, width=8, depth=2).initialise(generator)
     logits, value = network(torch.randn(6, 7, generator=generator))
     assert not bool(logits.any())
     assert not bool(value.any())

@@ -168,6 +168,7 @@ def test_a_mistake_in_somebodys_code_leaves_a_run_that_goes_on(
         train(CONFIG, out=tmp_path)
     monkeypatch.undo()
     (folder,) = tmp_path.iterdir()
-    assert Run.open(folder).status() == {"state": "interrupted", "message": "ZeroDivisionError: oops"}
+    about = {"subject": "C2", "unit": "iterations"}
+    assert Run.open(folder).status() == {"state": "interrupted", "message": "ZeroDivisionError: oops", **about}
     train(CONFIG, out=tmp_path)
     assert results(tmp_path) == calm

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from internalize.curricula import Shown
 from internalize.sequences import Renderer, Vocabulary
-from internalize.sequences.vocabulary import vocabulary_of
+from internalize.sequences.rendering import vocabulary_of
 from internalize.tasks import Semiautomaton, parse_task
 from tests.tasks.test_semiautomaton import random_symbols, semiautomata
 

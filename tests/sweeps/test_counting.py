@@ -21,7 +21,7 @@ from internalize.kinds.hints import forecast as hints
 from internalize.kinds.hints.config import HintsEvaluation
 from internalize.kinds.parity import ParityConfig, descent
 from internalize.kinds.parity.data import PhaseBatch
-from internalize.models.mlp import MLP, SGD, Shape
+from internalize.models.mlp import MLP, SGD, MLPShape
 from internalize.runs.checkpoint import METRICS, load_tensors
 from internalize.runtime.kind import ExperimentConfig
 from internalize.runtime.streams import Streams
@@ -68,7 +68,7 @@ def test_a_step_with_hints_is_that_of_autograd(depth: int) -> None:
     network = torch.nn.Sequential(*layers, torch.nn.Linear(width, 1))
     with FlopCounterMode(display=False) as counter:
         network(torch.randn(batch, inputs)).square().mean().backward()
-    assert hints.step_flops(Shape(inputs, depth, width), batch) == counter.get_total_flops()
+    assert hints.step_flops(MLPShape(inputs, depth, width), batch) == counter.get_total_flops()
 
 
 def test_a_run_with_hints_is_the_sum_of_what_its_networks_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,7 +88,7 @@ def test_a_run_with_hints_is_the_sum_of_what_its_networks_are_asked(monkeypatch:
     monkeypatch.setattr(MLP, "__call__", forward)
     carried_out(HINTS)
     counted = forecast_of(HINTS)
-    assert counted.training_flops == len(steps) * hints.step_flops(Shape(9, 3, 10), 7)
+    assert counted.training_flops == len(steps) * hints.step_flops(MLPShape(9, 3, 10), 7)
     assert counted.measuring_flops == sum(products)
     # by hand: twice the weights and biases of 9-10-10-10-1; units and gradients of 7 rows; 256 batches drawn
     weights = 10 * 10 + 2 * 10 * 11 + 11

@@ -117,7 +117,7 @@ def test_self_play_with_its_two_kinds_of_parts(
     from internalize.kinds.selfplay import SelfPlayConfig, evaluation, rounds
     from internalize.kinds.selfplay import forecast as estimate
     from internalize.kinds.selfplay.positions import Positions
-    from internalize.models.adamw import AdamW
+    from internalize.models.parameters import AdamW
 
     for module in (rounds, estimate):
         monkeypatch.setattr(module, "GAMES_AT_ONCE", 2)

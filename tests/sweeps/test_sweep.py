@@ -166,6 +166,7 @@ def test_the_examples_can_be_read(path: Path) -> None:
     assert read_sweep(path).cases
 
 
+@pytest.mark.usefixtures("named_by_the_user")
 def test_the_example_in_python_keeps_the_size_of_its_heads() -> None:
     sweep = find_sweep(f"{EXAMPLES / 'widths.py'}:WIDTHS")
     assert [str(case) for case in sweep.cases[::5]] == [
@@ -182,6 +183,7 @@ NOTHING = Sweep("nothing", ())
 """
 
 
+@pytest.mark.usefixtures("named_by_the_user")
 def test_a_sweep_made_in_python_is_found_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("sw.py").write_text(PYTHON.format(base=BASE))

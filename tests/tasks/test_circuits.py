@@ -12,16 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from internalize.errors import BadInput
-from internalize.tasks.circuit_names import find_circuit
 from internalize.tasks.circuits import (
     OPERATIONS,
     Circuit,
     Gate,
     addition_circuit,
+    find_circuit,
     majority_of_parities,
     parity_circuit,
 )
-from internalize.tasks.parity import HiddenParity, all_inputs
+from internalize.tasks.parity import HiddenParity, all_bits
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "circuits"
 
@@ -58,7 +58,7 @@ def naive(circuit: Circuit, name: str, x: list[int]) -> int:
 
 @given(circuits())
 def test_gate_values_are_those_of_a_naive_evaluator(circuit: Circuit) -> None:
-    (x,) = all_inputs(circuit.inputs)
+    (x,) = all_bits(circuit.inputs)
     hints, label = circuit.evaluate(x)
     rows = x.tolist()
     assert label.tolist() == [naive(circuit, circuit.output, row) for row in rows]
@@ -70,7 +70,7 @@ def test_gate_values_are_those_of_a_naive_evaluator(circuit: Circuit) -> None:
 
 def test_parity_is_the_hidden_parity_with_its_prefixes() -> None:
     support = (3, 1, 6, 2)
-    (x,) = all_inputs(7)
+    (x,) = all_bits(7)
     hints, label = parity_circuit(7, support).evaluate(x)
     chain = HiddenParity(7, support).chain(x)
     assert torch.equal(hints, chain[:, :-1])
@@ -78,7 +78,7 @@ def test_parity_is_the_hidden_parity_with_its_prefixes() -> None:
 
 
 def test_addition_adds() -> None:
-    (x,) = all_inputs(8)
+    (x,) = all_bits(8)
     powers = torch.tensor([1, 2, 4, 8])
     total = (x[:, :4] * powers).sum(1) + (x[:, 4:] * powers).sum(1)
     hints, label = addition_circuit(4).evaluate(x)
@@ -88,8 +88,9 @@ def test_addition_adds() -> None:
         assert torch.equal(hints[:, i - 1].long(), low // 2**i)
 
 
+@pytest.mark.usefixtures("named_by_the_user")
 def test_majority_of_parities_and_its_example_are_one_function() -> None:
-    (x,) = all_inputs(15)
+    (x,) = all_bits(15)
     parities = torch.stack([x[:, 5 * g : 5 * g + 5].sum(1) % 2 for g in range(3)])
     hints, label = majority_of_parities(3, 5).evaluate(x)
     assert torch.equal(label.long(), (parities.sum(0) > 1).long())
@@ -100,7 +101,7 @@ def test_majority_of_parities_and_its_example_are_one_function() -> None:
 
 def test_the_example_file_compares_two_numbers() -> None:
     circuit, _ = find_circuit(str(EXAMPLES / "comparison.json"), "circuit", {})
-    (x,) = all_inputs(12)
+    (x,) = all_bits(12)
     powers = 2 ** torch.arange(6)
     a, b = ((x[:, half] * powers).sum(1) for half in (slice(0, 6), slice(6, 12)))
     hints, label = circuit.evaluate(x)

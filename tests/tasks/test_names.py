@@ -52,6 +52,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("own_package.tasks:make", "own_package/tasks.py", AS_PYTHON),
     ],
 )
+@pytest.mark.usefixtures("named_by_the_user")
 def test_a_users_task_by_any_name(here: Path, name: str, file: str, text: str) -> None:
     (here / file).parent.mkdir(exist_ok=True)
     (here / file).write_text(text)

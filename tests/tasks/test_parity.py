@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from internalize.errors import BadInput
-from internalize.tasks.parity import BLOCK_BITS, HiddenParity, all_inputs, random_parity, uniform_inputs
+from internalize.tasks.parity import BLOCK_BITS, HiddenParity, all_bits, random_parity, uniform_inputs
 
 
 @given(st.permutations(range(1, 8)), st.integers(1, 7), st.lists(st.integers(0, 1), min_size=7, max_size=7))
@@ -33,7 +33,7 @@ def test_the_indicator_marks_a_prefix_of_the_support() -> None:
 
 @pytest.mark.parametrize("d", [1, 3, BLOCK_BITS + 2])
 def test_all_inputs_are_each_input_once(d: int) -> None:
-    blocks = list(all_inputs(d))
+    blocks = list(all_bits(d))
     assert all(len(block) <= 2**BLOCK_BITS for block in blocks)
     x = torch.cat(blocks)
     codes = (x.long() << torch.arange(d)).sum(1)

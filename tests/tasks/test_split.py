@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from internalize import ChainConfig, Execution, ModelConfig, train
 from internalize.errors import BadInput
 from internalize.runtime.streams import Streams
-from internalize.tasks.inputs import parse_inputs
+from internalize.tasks.inputs import Split, one_side, parse_inputs
 from internalize.tasks.names import parse_task
-from internalize.tasks.split import Split, one_side
 
 MASK = 2**64 - 1
 

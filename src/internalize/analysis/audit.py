@@ -20,9 +20,9 @@ from torch import Tensor
 from internalize.analysis.opening import Examples, OpenChain
 from internalize.curricula import Shown
 from internalize.errors import require
-from internalize.measure.generation import generate
-from internalize.models.decoder import PlainDecoder
+from internalize.measure.predictor import generate
 from internalize.models.language_model import LanguageModel
+from internalize.models.path import PlainDecoder
 from internalize.sequences import Renderer
 from internalize.statistics import Rate
 

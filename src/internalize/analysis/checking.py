@@ -12,13 +12,13 @@ import torch
 from torch import Tensor
 
 from internalize.analysis.opening import OpenChain, open_chain
-from internalize.constructions.inputs import all_inputs
 from internalize.errors import BadInput, require
 from internalize.measure.distributional import check_distributional
 from internalize.measure.internalization import check_internalization
 from internalize.measure.predictor import Prediction, Predictor
 from internalize.runtime.streams import Streams
 from internalize.tasks import InputDistribution, parse_inputs
+from internalize.tasks.inputs import all_inputs
 
 ENUMERATED = 2**16
 """Up to so many inputs all of them are looked at without being asked to."""

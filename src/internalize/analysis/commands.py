@@ -12,18 +12,19 @@ from rich.console import Console
 from rich.markup import escape
 
 from internalize.analysis.opening import OpenChain, open_chain
-from internalize.constructions.memory import require_memory
+from internalize.configs.trust import TrustOption
+from internalize.constructions.weights import require_memory
 from internalize.display.terminal import results_table
 from internalize.errors import require
 from internalize.measure.accuracy import Measurement, measure
-from internalize.measure.transformer import TransformerPredictor
+from internalize.measure.predictor import TransformerPredictor
 from internalize.runtime.streams import Streams
 
 Device = Literal["auto", "cpu", "cuda", "mps"]
 
 
 @dataclass(frozen=True)
-class EvaluateArguments:
+class EvaluateArguments(TrustOption):
     """Measure a finished run on fresh inputs."""
 
     run: Annotated[Path, tyro.conf.Positional]
@@ -106,7 +107,7 @@ def _as_json(measurement: Measurement) -> dict[str, object]:
 
 
 @dataclass(frozen=True)
-class ShowArguments:
+class ShowArguments(TrustOption):
     """Look at a run's answers: prompt, answer and truth side by side."""
 
     run: Annotated[Path, tyro.conf.Positional]

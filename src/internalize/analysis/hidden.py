@@ -11,8 +11,8 @@ from internalize.analysis.opening import OpenChain, untrained
 from internalize.analysis.probe import ProbeHits, Record, fit_probes
 from internalize.curricula import Shown
 from internalize.errors import require
-from internalize.models.attention_maps import run_with_attention
 from internalize.models.gpt2 import GPT2
+from internalize.models.passes import run_with_attention
 from internalize.runtime.streams import Streams
 from internalize.statistics import Rate
 

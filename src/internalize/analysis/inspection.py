@@ -13,10 +13,11 @@ from rich.console import Console
 
 from internalize.analysis.commands import Device
 from internalize.analysis.output import OutputFolder
+from internalize.configs.trust import TrustOption
 
 
 @dataclass(frozen=True)
-class InspectionArguments:
+class InspectionArguments(TrustOption):
     """A run, and where the findings go."""
 
     run: Annotated[Path, tyro.conf.Positional]
@@ -30,7 +31,9 @@ class InspectionArguments:
     """Print one JSON object."""
 
     def folder(self, run_path: Path) -> OutputFolder:
-        return OutputFolder(run_path / "analysis" if self.out is None else self.out)
+        if self.out is not None:
+            return OutputFolder(self.out)
+        return OutputFolder(run_path / "analysis", in_run=True)
 
     def present(self, findings: object, written: OutputFolder, show: Callable[[Console], None]) -> None:
         """Print the findings as JSON, or show them to people and say what was written."""

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from internalize.curricula import Shown
-from internalize.models.attention_maps import run_with_attention
 from internalize.models.gpt2 import GPT2
+from internalize.models.passes import run_with_attention
 from internalize.sequences import Renderer
 
 CHUNK = 250

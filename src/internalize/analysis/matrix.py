@@ -23,7 +23,7 @@ from torch import Tensor
 from internalize.analysis.opening import Examples, OpenChain
 from internalize.curricula import Curriculum, Shown
 from internalize.curricula.curriculum import describe
-from internalize.measure.transformer import TransformerPredictor
+from internalize.measure.predictor import TransformerPredictor
 from internalize.models.language_model import LanguageModel
 from internalize.sequences import Renderer
 from internalize.statistics import SUCCESS, Rate

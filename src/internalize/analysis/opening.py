@@ -12,7 +12,7 @@ from internalize.curricula import Shown
 from internalize.errors import BadInput, require
 from internalize.kinds.chain.experiment import ChainExperiment
 from internalize.kinds.entrance import load_experiment
-from internalize.measure.transformer import TransformerPredictor
+from internalize.measure.predictor import TransformerPredictor
 from internalize.models.gpt2 import GPT2
 from internalize.models.language_model import LanguageModel
 from internalize.runs.folder import Run

@@ -10,6 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from internalize.configs.folders import make_folder
+from internalize.configs.outputs import write_output
+from internalize.errors import require
+from internalize.runs.atomic import write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -18,9 +21,12 @@ if TYPE_CHECKING:
 class OutputFolder:
     """A folder, made when the first file is written, and the files written so far."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, in_run: bool = False) -> None:
+        """in_run: it is part of a run folder, in which nobody means a link: none is followed out of it."""
         self.path = path
         self.written: list[Path] = []
+        self._in_run = in_run
+        self._save = write_atomically if in_run else write_output
 
     def json(self, name: str, data: object) -> None:
         self._write(f"{name}.json", json.dumps(data, indent=1, ensure_ascii=False) + "\n")
@@ -37,14 +43,16 @@ class OutputFolder:
         from internalize.display.plots import save
 
         self._make()
-        self.written += save(figure, self.path / name)
+        self.written += save(figure, self.path / name, write=self._save)
 
     def _write(self, name: str, text: str) -> None:
         self._make()
-        (self.path / name).write_text(text, encoding="utf-8")
+        self._save(self.path / name, text.encode())
         self.written.append(self.path / name)
 
     def _make(self) -> None:
+        outside = self._in_run and self.path.is_symlink()
+        require(not outside, "out", f"{self.path} is a link out of the run's folder: name a folder with --out")
         make_folder(self.path)
 
     def note(self) -> str:

@@ -14,10 +14,10 @@ import torch
 from internalize.analysis.opening import Examples, OpenChain
 from internalize.errors import BadInput, require
 from internalize.kinds.chain.evaluation import modes
-from internalize.measure.transformer import TransformerPredictor
+from internalize.measure.predictor import TransformerPredictor
 from internalize.statistics import Rate
 from internalize.tasks import InputDistribution, parse_inputs
-from internalize.tasks.split import one_side
+from internalize.tasks.inputs import one_side
 
 STATE_DRAWS = 50
 """Inputs drawn for each one asked, when final states are looked at one by one: drawing is cheap, and a rare

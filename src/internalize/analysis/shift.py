@@ -25,6 +25,7 @@ from internalize.kinds.entrance import load_experiment
 from internalize.kinds.hints.config import HintsConfig
 from internalize.kinds.hints.experiment import HintsExperiment
 from internalize.kinds.hints.predictor import HintsPredictor
+from internalize.measure.predictor import TransformerPredictor
 from internalize.measure.shift import (
     Contexts,
     Shift,
@@ -35,7 +36,6 @@ from internalize.measure.shift import (
     original_shift,
     samples_needed,
 )
-from internalize.measure.transformer import TransformerPredictor
 from internalize.models.gpt2 import ModelConfig
 from internalize.runs.folder import Run
 from internalize.runtime.streams import Streams

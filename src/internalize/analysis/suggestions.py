@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from internalize.analysis.evidence import Evidence, StageEvidence
 from internalize.analysis.trend import Trend
-from internalize.constructions.sizes import kind_of_order
+from internalize.constructions.general import kind_of_order
 from internalize.statistics import SUCCESS
 
 NEAR_CHANCE = 0.7

@@ -20,6 +20,7 @@ from internalize.analysis.hidden import Hidden, look_inside
 from internalize.analysis.inspection import InspectionArguments
 from internalize.analysis.opening import open_chain
 from internalize.analysis.output import OutputFolder
+from internalize.configs.trust import TrustOption
 from internalize.display.terminal import errors_console, results_table
 
 CLAUSES = {
@@ -35,7 +36,7 @@ WARM_UP = 256
 
 
 @dataclass(frozen=True)
-class CheckArguments:
+class CheckArguments(TrustOption):
     """Does FAST internalize SLOW, by the paper's definition? Models are named RUN[@STAGE][:BUDGET].
 
     The budget counts the answer's tokens with EOS. RUN --against RUN@1 asks whether the final model

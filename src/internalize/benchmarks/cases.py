@@ -1,18 +1,30 @@
-"""What is timed: four configurations of the paper, on counters, over stages of the left curriculum."""
+"""What is timed: four configurations of the paper, on counters, over stages of the left curriculum.
+
+Each of the two sides, this engine and Hugging Face's, is one call that does a training iteration.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
 
 from internalize.kinds.chain import ChainConfig
+from internalize.kinds.chain.config import OptimizerConfig
+from internalize.measure.cost import training_flops
 from internalize.models.gpt2 import ModelConfig
-from internalize.models.step import Precision
+from internalize.models.path import Precision
+from internalize.runtime.streams import CPU, Streams
 
 STAGES_OF_25 = (1, 7, 13, 19, 25)
 
 
 @dataclass(frozen=True)
-class Case:
+class BenchCase:
     """One model shape on one counter with the left curriculum."""
 
     name: str
@@ -55,27 +67,82 @@ class Case:
 
 
 CASES = (
-    Case("depth 1, width 64, C_2", ModelConfig(1, 64, 32, 256)),
-    Case("depth 4, width 64, C_2", ModelConfig(4, 64, 32, 256)),
-    Case("depth 4, width 512, C_7", ModelConfig(4, 512, 128, 2048), order=7),
-    Case("depth 4, width 512, C_7, bf16", ModelConfig(4, 512, 128, 2048), order=7, precision="bf16"),
+    BenchCase("depth 1, width 64, C_2", ModelConfig(1, 64, 32, 256)),
+    BenchCase("depth 4, width 64, C_2", ModelConfig(4, 64, 32, 256)),
+    BenchCase("depth 4, width 512, C_7", ModelConfig(4, 512, 128, 2048), order=7),
+    BenchCase("depth 4, width 512, C_7, bf16", ModelConfig(4, 512, 128, 2048), order=7, precision="bf16"),
 )
 
 
-def useful_flops(case: Case, stage: int) -> float:
-    """Operations of one iteration's products that the loss sees, with the backward pass at twice the forward.
-
-    Counted as if every sequence were computed on its own: all layers but the last at every position; in the
-    last, keys and values everywhere, the rest and the logits at the answer only; causal pairs only.
-    """
-    model = case.model
-    width, hidden = model.width, model.mlp_width
+def useful_flops(case: BenchCase, stage: int) -> int:
+    """Operations of one iteration that the loss sees, as if every sequence were computed on its own."""
     answer = case.length - stage + 2
-    positions = case.prompt + answer - 1
-    pairs_full = positions * (positions + 1) / 2
-    pairs_answer = pairs_full - case.length * (case.length + 1) / 2
-    layer = 4 * width * width + 2 * width * hidden
-    full = (model.depth - 1) * (positions * layer + 2 * width * pairs_full)
-    kept = positions * 2 * width * width + answer * (layer - 2 * width * width)
-    last = kept + 2 * width * pairs_answer + answer * width * case.vocabulary
-    return 3 * 2 * case.batch * (full + last)
+    return training_flops(case.model, case.vocabulary, case.batch, case.prompt, answer)
+
+
+SAME = OptimizerConfig()
+Attention = Literal["eager", "sdpa"]
+Iteration = Callable[[int], None]
+"""One training iteration at the given stage."""
+
+
+def ours(case: BenchCase, threads: int) -> Iteration:
+    """The whole iteration as a run does it: data, forward, backward, optimizer, running averages."""
+    torch.set_num_threads(threads)
+    experiment = case.config().build(CPU, {})
+    streams = Streams(0)
+    state = experiment.init(streams)
+
+    def iterate(stage: int) -> None:
+        state.progress = replace(state.progress, stage=stage, in_stage=0)
+        experiment.advance(state, streams)
+
+    return iterate
+
+
+def ready_batch(case: BenchCase, stage: int) -> Tensor:
+    """A batch (batch, length) of the stage, drawn and rendered as in a run."""
+    experiment = case.config().build(CPU, {})
+    symbols, states = experiment.data(0, Streams(1))
+    return experiment.renderer.sequence(symbols, states, experiment.curriculum.shown(stage))
+
+
+def hugging_face(case: BenchCase, attention: Attention) -> Iteration:
+    """GPT2LMHeadModel in float32: no dropout, fused AdamW, ready-made batches, logits at the answer only."""
+    model = hugging_face_model(case, attention)
+    optimizer = torch.optim.AdamW(
+        model.parameters(), lr=SAME.lr, betas=SAME.betas, weight_decay=SAME.weight_decay, fused=True
+    )
+    ready = {stage: ready_batch(case, stage) for stage in case.stages}
+
+    def iterate(stage: int) -> None:
+        tokens = ready[stage]
+        target = tokens[:, case.prompt :]
+        logits = model(tokens[:, :-1], use_cache=False, logits_to_keep=target.shape[1]).logits
+        loss = cross_entropy(logits.flatten(0, 1), target.flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+    return iterate
+
+
+def hugging_face_model(case: BenchCase, attention: Attention) -> Any:
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    torch.manual_seed(0)
+    config = GPT2Config(
+        vocab_size=case.vocabulary,
+        n_positions=case.context,
+        n_embd=case.model.width,
+        n_layer=case.model.depth,
+        n_head=case.model.heads,
+        n_inner=case.model.mlp_width,
+        resid_pdrop=0.0,
+        embd_pdrop=0.0,
+        attn_pdrop=0.0,
+        bos_token_id=0,
+        eos_token_id=case.vocabulary - 1,
+        attn_implementation=attention,
+    )
+    return GPT2LMHeadModel(config).train()

@@ -11,10 +11,16 @@ from rich.status import Status
 from rich.table import Table
 
 from internalize.benchmarks.cases import CASES
-from internalize.benchmarks.compare import Comparison, compare
-from internalize.benchmarks.growth import EVALUATED, Growth, evaluation_cost, growth, growth_with_seeds
-from internalize.benchmarks.kernels import KernelRow, compare_kernels
-from internalize.benchmarks.scaling import Scaling, scaling
+from internalize.benchmarks.compare import EngineComparison, KernelRow, compare, compare_kernels
+from internalize.benchmarks.scaling import (
+    EVALUATED,
+    Growth,
+    Scaling,
+    evaluation_cost,
+    growth,
+    growth_with_seeds,
+    scaling,
+)
 from internalize.display.terminal import results_table
 from internalize.errors import require
 from internalize.runs.provenance import provenance
@@ -27,7 +33,7 @@ class BenchArguments:
     repeats: int = 5
     """Samples of which the median counts."""
     threads: int = 1
-    """Threads of both sides."""
+    """Number of threads of both sides."""
     configs: tuple[int, ...] = (0, 1, 2, 3)
     """Which configurations, by their number in the table."""
     growth: bool = False
@@ -72,7 +78,7 @@ class Report:
     def __init__(self, arguments: BenchArguments) -> None:
         self.arguments = arguments
         self.console = Console(stderr=arguments.json, highlight=False)
-        self.configs: list[Comparison] = []
+        self.configs: list[EngineComparison] = []
         self.growth: list[Growth] = []
         self.evaluation: dict[str, float] = {}
         self.kernels: list[KernelRow] = []

@@ -14,10 +14,10 @@ import torch
 from rich.console import Console
 from torch import nn
 
-from internalize.benchmarks.timing import seconds_each
+from internalize.benchmarks.resources import seconds_each
 from internalize.display.terminal import results_table
 from internalize.kinds.hints.config import HintsConfig
-from internalize.models.step import Precision
+from internalize.models.path import Precision
 from internalize.runs.provenance import provenance
 from internalize.runtime.streams import CPU, Streams
 
@@ -28,7 +28,7 @@ STEPS = 16
 
 
 @dataclass(frozen=True)
-class Comparison:
+class HintsComparison:
     """One step of SGD on a fresh batch of 64: data, forward, backward, update."""
 
     width: int
@@ -89,12 +89,12 @@ def plain(width: int) -> Callable[[], None]:
     return steps
 
 
-def compare(width: int, repeats: int) -> Comparison:
+def compare(width: int, repeats: int) -> HintsComparison:
     """Medians over repeats, the two sides in turns."""
     turns = {"plain": plain(width), "fp32": ours(width, "fp32"), "bf16": ours(width, "bf16")}
     ms = {name: 1e3 * value / STEPS for name, value in seconds_each(turns, repeats).items()}
     ratios = {name: ms["plain"] / ms[name] for name in ms}
-    return Comparison(width, ms["plain"], ms["fp32"], ratios["fp32"], ms["bf16"], ratios["bf16"])
+    return HintsComparison(width, ms["plain"], ms["fp32"], ratios["fp32"], ms["bf16"], ratios["bf16"])
 
 
 def main() -> None:

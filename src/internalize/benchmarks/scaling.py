@@ -3,7 +3,7 @@
 Cores share memory, power and caches, so two processes never reach twice the speed of one; what a plain
 matrix product reaches in the same minutes is the fair bar.
 
-python -m internalize.benchmarks.scaling train    (a worker: reads seconds, prints repetitions a second)
+python -m internalize.benchmarks.scaling train    (a worker: reads seconds, prints repetitions per second)
 """
 
 from __future__ import annotations
@@ -14,7 +14,84 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
+
+from internalize.benchmarks.cases import BenchCase, ours
+from internalize.benchmarks.resources import seconds_each
+from internalize.kinds.chain.evaluation import evaluation_row
+from internalize.models.gpt2 import ModelConfig
+from internalize.runtime.streams import CPU, Streams
+
+HEAD_SIZE = 2
+BASE = BenchCase("base", ModelConfig(2, 64, 32, 256), length=16, stages=(1,))
+SEEDS = (1, 2, 4)
+EVALUATED = 5_000
+"""Sequences in distribution and as many out of it: the 10,000 of an evaluation."""
+
+
+@dataclass(frozen=True)
+class Growth:
+    """Milliseconds of one iteration at stage 1; for seeds, of one iteration of every seed, side by side."""
+
+    quantity: str
+    value: int
+    ms: float
+    relative: float
+    """Cost relative to that of the quantity's first value."""
+
+
+def with_width(width: int) -> BenchCase:
+    return replace(BASE, model=ModelConfig(BASE.model.depth, width, width // HEAD_SIZE, 4 * width))
+
+
+def growth(repeats: int, threads: int) -> list[Growth]:
+    """Each quantity's values are timed in turn."""
+    model = BASE.model
+    series: dict[str, dict[int, BenchCase]] = {
+        "T": {T: replace(BASE, length=T) for T in (8, 16, 32, 64)},
+        "width": {width: with_width(width) for width in (32, 64, 128, 256)},
+        "depth": {depth: replace(BASE, model=replace(model, depth=depth)) for depth in (1, 2, 4, 8)},
+        "batch": {batch: replace(BASE, batch=batch) for batch in (32, 64, 128, 256)},
+    }
+    rows = []
+    for quantity, cases in series.items():
+        turns = {str(value): partial(ours(case, threads), 1) for value, case in cases.items()}
+        seconds = seconds_each(turns, repeats)
+        first = next(iter(seconds.values()))
+        rows += [Growth(quantity, int(v), 1e3 * s, s / first) for v, s in seconds.items()]
+    return rows
+
+
+def growth_with_seeds(repeats: int) -> list[Growth]:
+    """More seeds than cores take turns: the cost then grows with their number."""
+    with training_workers(max(SEEDS)) as workers:
+        samples = [[count / workers.speed(count) for count in SEEDS] for _ in range(repeats)]
+    seconds = [statistics.median(found) for found in zip(*samples, strict=True)]
+    return [Growth("seeds", n, 1e3 * s, s / seconds[0]) for n, s in zip(SEEDS, seconds, strict=True)]
+
+
+def evaluation_cost(repeats: int, threads: int) -> dict[str, float]:
+    """Training iterations (mean over the curriculum's stages) that an evaluation takes as long as, by its kind.
+
+    Answers of the whole chain (stage 1) and direct ones (the last stage).
+    """
+    experiment = BASE.config().build(CPU, {})
+    state = experiment.init(Streams(0))
+    stages = experiment.curriculum.stages
+
+    def evaluate(stage: int) -> None:
+        state.progress = replace(state.progress, stage=stage)
+        evaluation_row(experiment, state, Streams(0), EVALUATED)
+
+    iterate = ours(BASE, threads)
+    middle = (1, (1 + stages) // 2, stages)
+    turns = {"chain": partial(evaluate, 1), "direct": partial(evaluate, stages)}
+    turns |= {f"stage {stage}": partial(iterate, stage) for stage in middle}
+    seconds = seconds_each(turns, repeats)
+    iteration = statistics.fmean(seconds[f"stage {stage}"] for stage in middle)
+    return {name: seconds[name] / iteration for name in ("chain", "direct")}
+
 
 ROUNDS = 5
 SECONDS = 2.0
@@ -30,12 +107,12 @@ class Scaling:
 
     @property
     def share(self) -> float:
-        """Of what the product reaches."""
+        """The share of what the product reaches."""
         return self.train / self.product
 
 
-class Worker:
-    """A process that repeats one thing for as long as it is told."""
+class Repeater:
+    """A process that repeats one thing for as many seconds as it reads."""
 
     def __init__(self, kind: str) -> None:
         command = [sys.executable, "-m", __name__, kind]
@@ -49,7 +126,7 @@ class Worker:
         self.process.stdin.flush()
 
     def answer(self) -> float:
-        """Repetitions a second."""
+        """Repetitions per second."""
         assert self.process.stdout is not None
         return float(self.process.stdout.readline())
 
@@ -59,14 +136,14 @@ class Worker:
         self.process.wait()
 
 
-class Workers:
+class Repeaters:
     """Processes of one kind, which can be let run together."""
 
     def __init__(self, kind: str, processes: int) -> None:
-        self.workers = [Worker(kind) for _ in range(processes)]
+        self.workers = [Repeater(kind) for _ in range(processes)]
 
     def speed(self, processes: int) -> float:
-        """Repetitions a second of the first so many, all together."""
+        """Repetitions per second of the first `processes` of them, all together."""
         running = self.workers[:processes]
         for worker in running:
             worker.ask(SECONDS)
@@ -77,15 +154,15 @@ class Workers:
             worker.close()
 
 
-def training_workers(processes: int) -> closing[Workers]:
+def training_workers(processes: int) -> closing[Repeaters]:
     """Processes that train the smallest configuration; closed at the end of the block."""
-    return closing(Workers("train", processes))
+    return closing(Repeaters("train", processes))
 
 
 def scaling(processes: int) -> Scaling:
     """Alone and together, training and products, in turns."""
     gains: dict[str, list[float]] = {"train": [], "product": []}
-    with training_workers(processes) as train, closing(Workers("product", processes)) as product:
+    with training_workers(processes) as train, closing(Repeaters("product", processes)) as product:
         for _ in range(ROUNDS):
             for kind, workers in (("train", train), ("product", product)):
                 alone = workers.speed(1)
@@ -108,8 +185,7 @@ def main(kind: str) -> None:
 
 
 def _training() -> Callable[[], None]:
-    from internalize.benchmarks.cases import CASES
-    from internalize.benchmarks.engines import ours
+    from internalize.benchmarks.cases import CASES, ours
 
     iterate = ours(CASES[0], threads=1)
     return lambda: iterate(13)
@@ -118,7 +194,7 @@ def _training() -> Callable[[], None]:
 def _product() -> Callable[[], None]:
     import torch
 
-    from internalize.benchmarks.timing import matrix_product
+    from internalize.benchmarks.resources import matrix_product
 
     return matrix_product(torch.float32)
 

@@ -1,4 +1,4 @@
-"""`internalize selfplay bench`: simulations a second, this search against OpenSpiel's own Python MCTS.
+"""`internalize selfplay bench`: simulations per second, this search against OpenSpiel's own Python MCTS.
 
 The same network, positions and number of simulations; in turn, so that a busy machine slows all alike.
 OpenSpiel's search gets a memory of evaluations such as its own AlphaZero evaluator has. Ours is timed three
@@ -18,7 +18,8 @@ import numpy as np
 import torch
 from rich.console import Console
 
-from internalize.benchmarks.timing import seconds_each
+from internalize.benchmarks.resources import seconds_each
+from internalize.configs.outputs import write_output
 from internalize.display.terminal import errors_console, results_table
 from internalize.errors import BadInput, require
 from internalize.kinds.selfplay.openspiel_search import openspiel_search
@@ -34,14 +35,14 @@ OPENSPIEL_POSITIONS = 64
 
 @dataclass(frozen=True)
 class SelfPlayBenchArguments:
-    """Simulations a second: this search against OpenSpiel's own Python MCTS on the same network."""
+    """Simulations per second: this search against OpenSpiel's own Python MCTS on the same network."""
 
     games: tuple[str, ...] = ("tic_tac_toe", "connect_four(rows=4,columns=4)", "connect_four")
-    """OpenSpiel's names."""
+    """The games, by OpenSpiel's names."""
     positions: int = 256
     """Positions searched at once."""
     simulations: int = 100
-    """A search."""
+    """Simulations of each search."""
     width: int = 256
     """Units of each of the network's three hidden layers."""
     repeats: int = 5
@@ -59,19 +60,19 @@ class SelfPlayBenchArguments:
 
 @dataclass(frozen=True)
 class Speed:
-    """Simulations a second in one game."""
+    """Simulations per second in one game."""
 
     game: str
     openspiel: float
     ours: float
-    """Beginning with nothing known."""
+    """Our search, when it begins with nothing known."""
     forgetful: float
-    """And asking the network again at every leaf."""
+    """The same, but it asks the network again at every leaf."""
     positions_known: float
-    """As in a training that has met these positions before; the network's weights are new."""
+    """Our search as in a training that has met these positions before; the network's weights are new."""
 
     def ratios(self) -> dict[str, float]:
-        """Times OpenSpiel's."""
+        """How many times as many as OpenSpiel's."""
         return {
             f"{name}_ratio": getattr(self, name) / self.openspiel
             for name in ("ours", "forgetful", "positions_known")
@@ -81,8 +82,8 @@ class Speed:
 def measure(game: str, arguments: SelfPlayBenchArguments) -> Speed:
     positions = Positions(game)
     generator = torch.Generator().manual_seed(0)
-    network = PolicyValue(positions.inputs, positions.actions, arguments.width, 3).initialize(generator)
-    with torch.no_grad():  # heads that begin at zero would have no opinion, and the search no aim
+    network = PolicyValue(positions.inputs, positions.actions, arguments.width, 3).initialise(generator)
+    with torch.no_grad():  # heads that begin at zero prefer no move, and the search would have no aim
         for head in (network.policy, network.value):
             head.weight.copy_(torch.randn(head.weight.shape, generator=generator) * 0.1)
     rule = Rule(arguments.simulations, 1.5)
@@ -130,7 +131,7 @@ def selfplay_bench_command(arguments: SelfPlayBenchArguments) -> None:
     text = json.dumps(record, indent=1)
     if arguments.out is not None:
         try:
-            arguments.out.write_text(text + "\n", encoding="utf-8")
+            write_output(arguments.out, text + "\n")
         except OSError as error:
             raise BadInput("out", f"cannot write {arguments.out}: {error.strerror}") from None
     if arguments.json:
@@ -143,5 +144,5 @@ def selfplay_bench_command(arguments: SelfPlayBenchArguments) -> None:
            for name in ("ours", "forgetful", "positions_known")]
         for speed in speeds
     ]  # fmt: skip
-    title = f"simulations a second, {arguments.positions} positions, {arguments.simulations} simulations each"
+    title = f"simulations per second, {arguments.positions} positions, {arguments.simulations} simulations each"
     Console(highlight=False).print(results_table(title, columns, rows))

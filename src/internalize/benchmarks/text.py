@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from rich.console import Console
 
-from internalize.benchmarks.timing import seconds_each
+from internalize.benchmarks.resources import seconds_each
 from internalize.curricula import Progress
 from internalize.display.terminal import results_table
 from internalize.errors import require

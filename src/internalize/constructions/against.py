@@ -12,10 +12,10 @@ from torch import Tensor
 
 from internalize.constructions.construction import Construction
 from internalize.constructions.counter import CounterConstruction
-from internalize.constructions.predictor import ConstructionPredictor
+from internalize.constructions.exactness import ConstructionPredictor
 from internalize.errors import require
-from internalize.models.attention_maps import run_with_attention
 from internalize.models.gpt2 import GPT2
+from internalize.models.passes import run_with_attention
 from internalize.sequences.rendering import Renderer
 
 RIDGE = 1e-3

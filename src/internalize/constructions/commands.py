@@ -14,15 +14,15 @@ from rich.console import Console
 from rich.progress import Progress as ProgressBar
 
 from internalize.configs.folders import make_folder, require_writable
+from internalize.configs.outputs import write_output
+from internalize.configs.trust import TrustOption
 from internalize.constructions.against import LoadRun, TrainedModel, compare
 from internalize.constructions.certificate import certify
-from internalize.constructions.checking import CheckKind, Progress
 from internalize.constructions.construction import Construction, Precision
 from internalize.constructions.counter import build_counter
-from internalize.constructions.general import build_general
-from internalize.constructions.inputs import random_inputs
+from internalize.constructions.exactness import CheckKind, Progress, random_inputs
+from internalize.constructions.general import build_general, compare_sizes
 from internalize.constructions.margins import Build, find_margins
-from internalize.constructions.sizes import compare_sizes
 from internalize.constructions.tables import print_certificate, print_comparison, print_margins
 from internalize.errors import BadInput, require
 from internalize.tasks.names import parse_task
@@ -35,7 +35,7 @@ COMPARED_INPUTS = 2_000
 
 
 @dataclass(frozen=True)
-class ConstructArguments:
+class ConstructArguments(TrustOption):
     """A transformer written by hand: the log-depth counter of theorem 3, or the general construction."""
 
     order: int | None = None
@@ -76,7 +76,9 @@ def construct_command(arguments: ConstructArguments, load_run: LoadRun | None = 
     if arguments.out is not None:
         require_writable(arguments.out)
     trained = _load(arguments, load_run)
-    build = _builder(arguments if trained is None else _like_the_run(arguments, trained))
+    build = _builder(
+        arguments if trained is None else _like_the_run(arguments, trained), own=arguments.task is not None
+    )
     construction = build(arguments.precision, None)
     console = Console(file=sys.stderr if arguments.json else sys.stdout)
     with _progress(not arguments.json) as progress:
@@ -103,8 +105,11 @@ def construct_command(arguments: ConstructArguments, load_run: LoadRun | None = 
     _write(construction, arguments, report, figures, console)
 
 
-def _builder(arguments: ConstructArguments) -> Build:
-    """Which construction is meant: a counter by its order or name, or any task with --general."""
+def _builder(arguments: ConstructArguments, own: bool) -> Build:
+    """Which construction is meant: a counter by its order or name, or any task with --general.
+
+    own: whether the user named the task. A run may call its task by any name, also by that of a file.
+    """
     order, start = arguments.order, arguments.initial_state
     T = 25 if arguments.horizon is None else arguments.horizon
     require(order is None or arguments.task is None, "task", "give either an order or a task, not both")
@@ -117,7 +122,7 @@ def _builder(arguments: ConstructArguments) -> Build:
             raise BadInput("task", message)
         order = int(name)
     if arguments.general:
-        task = parse_task(arguments.task or f"C{order}")
+        task = parse_task(arguments.task or f"C{order}", copies=None if own else {})
         return lambda precision, beta: build_general(task, T, start, precision, beta)
     n = order or 0
     return lambda precision, beta: build_counter(n, T, start or 0, precision, beta)
@@ -181,15 +186,15 @@ def _write(
     """Certificate, weights and pictures, if there is a folder or something to put into one."""
     if arguments.out is None and not figures:
         return
-    from safetensors.torch import save_file
+    from safetensors.torch import save as as_safetensors
 
     from internalize.display.plots import save
 
     name = construction.name.replace("/", "-")
     folder = arguments.out or Path(f"construct-{name}-T{construction.horizon}")
     make_folder(folder)
-    (folder / "certificate.json").write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
-    save_file(construction.network.state_dict(), folder / "weights.safetensors")
+    write_output(folder / "certificate.json", json.dumps(report, indent=2) + "\n")
+    write_output(folder / "weights.safetensors", as_safetensors(construction.network.state_dict()))
     written = [path for stem, figure in figures.items() for path in save(figure, folder / stem)]
     names = ", ".join(["certificate.json", "weights.safetensors", *(path.name for path in written)])
     console.print(f"written to {folder}: {names}")

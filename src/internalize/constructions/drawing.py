@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from internalize.constructions.construction import Construction
+from internalize.constructions.general import Sizes
 from internalize.constructions.margins import PRECISIONS, Margins
-from internalize.constructions.sizes import Sizes
 from internalize.constructions.weights import Shape
 from internalize.display.plots import LINES, MARKERS, PALETTE, new_figure
 

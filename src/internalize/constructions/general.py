@@ -9,22 +9,84 @@ the identity. The last position then holds f_{σ_T}∘…∘f_{σ_1}∘q_0, a co
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import TYPE_CHECKING, Literal, final
 
 import torch
 from torch import Tensor
 
-from internalize.constructions.composition import composition_mlp, composition_widths
-from internalize.constructions.construction import DTYPES, Construction, Precision, build_network
-from internalize.constructions.counter import check_horizon
-from internalize.constructions.directions import Directions
+from internalize.constructions.construction import DTYPES, Construction, Precision, Unembedding, build_network
+from internalize.constructions.counter import FLAT, check_horizon, counter_shape, prime_powers, wires
 from internalize.constructions.lookback import attention_plan
-from internalize.constructions.memory import bytes_needed, require_memory
-from internalize.constructions.residues import Unembedding
-from internalize.constructions.weights import Shape
+from internalize.constructions.weights import AffineWeights, Directions, Shape, bytes_needed, require_memory
 from internalize.errors import require
 from internalize.tasks.semiautomaton import Semiautomaton
+
+if TYPE_CHECKING:
+    from jaxtyping import Float64, Int
+
+SLOPE = 1 / (1 - 2 * FLAT)
+"""A step climbs from 0 to 1 between two plateaus."""
+
+
+def composition_mlp(states: int, directions: Directions) -> list[AffineWeights]:
+    """Two hidden layers: the held map g and the fetched map f become g∘f, q ↦ g(f(q)), the fetched one zero.
+
+    A map is the vector of its values, one register for each state. First every register is read by |Q| - 1
+    steps, [x ≥ 1], …, [x ≥ |Q|-1], each flat where x is within 1/4 of an integer: what follows sees clean
+    values.
+    Then [f(q) = k] is a difference of two steps, g(k) a sum of steps, and
+    ReLU(g(k) + |Q|·[f(q) = k] - |Q|) is g(k) where f(q) = k and 0 elsewhere, because g(k) < |Q|. Their sum
+    over k is g(f(q)).
+    """
+    read, read_bias = _steps(states, directions)
+    select, select_bias = _selection(states)
+    # A position enters as ReLU(p) and ReLU(-p); both are ≥ 0, so a second ReLU leaves them alone.
+    wire = wires(directions.extract(directions.position))
+    carry, nothing = torch.eye(4, dtype=torch.float64), torch.zeros(4, dtype=torch.float64)
+    collect = directions.extract(directions.held).T.repeat_interleave(states, dim=1)
+    return [
+        AffineWeights(torch.cat([read, wire]), torch.cat([read_bias, nothing])),
+        AffineWeights(torch.block_diag(select, carry), torch.cat([select_bias, nothing])),
+        AffineWeights(torch.cat([collect, wire.T], dim=1), torch.zeros(directions.size, dtype=torch.float64)),
+    ]
+
+
+def _steps(
+    states: int, directions: Directions
+) -> tuple[Float64[Tensor, "units {directions.size}"], Float64[Tensor, " units"]]:
+    """Units (block, register, step j, foot or head): ReLU(x - (j - 3/4)) and ReLU(x - (j - 1/4)).
+
+    Twice their difference is 0 up to j - 3/4 and 1 from j - 1/4 on: the step [x ≥ j].
+    """
+    registers = torch.cat([directions.extract(directions.held), directions.extract(directions.fetched)])
+    step = torch.arange(1, states, dtype=torch.float64)
+    thresholds = torch.stack([step - 1 + FLAT, step - FLAT], dim=1)
+    weight = registers.repeat_interleave(thresholds.numel(), dim=0)
+    return weight, -thresholds.flatten().repeat(len(registers))
+
+
+def _selection(states: int) -> tuple[Float64[Tensor, "units steps"], Float64[Tensor, " units"]]:
+    """Units (q, k): g(k) + |Q|·[f(q) = k] - |Q|, from the units of `_steps`."""
+    held, fetched = 0, 1
+    step = torch.tensor([SLOPE, -SLOPE], dtype=torch.float64)
+    weight = torch.zeros(states, states, 2, states, states - 1, 2, dtype=torch.float64)
+    bias = torch.full((states, states), -float(states), dtype=torch.float64)
+    bias[:, 0] = 0.0  # [f(q) = 0] is 1 - [f(q) ≥ 1]
+    everyone = torch.arange(states)
+    for k in range(states):
+        weight[:, k, held, k] = step
+        if k >= 1:
+            weight[everyone, k, fetched, everyone, k - 1] = states * step
+        if k + 1 < states:
+            weight[everyone, k, fetched, everyone, k] = -states * step
+    return weight.flatten(2).flatten(0, 1), bias.flatten()
+
+
+def composition_widths(states: int) -> tuple[int, int]:
+    """Hidden units of `composition_mlp`: both O(|Q|²)."""
+    return 4 * states * (states - 1) + 4, states * states + 4
 
 
 @final
@@ -36,17 +98,17 @@ class GeneralConstruction(Construction):
 
     reads_state_last = False
 
-    def tokens(self, symbols: Tensor) -> Tensor:
+    def tokens(self, symbols: Int[Tensor, "batch T"]) -> Int[Tensor, "batch 2*T+1"]:
         """(dummy, …, dummy, q_0, σ_1, …, σ_T)."""
         batch, T = symbols.shape
         dummies = symbols.new_full((batch, T), self.symbols)
         start = symbols.new_full((batch, 1), self.symbols + 1 + self.initial_state)
         return torch.cat([dummies, start, symbols], dim=1)
 
-    def trace(self, symbols: Tensor) -> Tensor:
+    def trace(self, symbols: Int[Tensor, "batch T"]) -> Int[Tensor, "batch T+1"]:
         return self.task.trace(symbols, self.initial_state)
 
-    def held(self, symbols: Tensor, layers: int) -> Tensor:
+    def held(self, symbols: Int[Tensor, "batch T"], layers: int) -> Int[Tensor, "batch 2*T+1 registers"]:
         """Compositions over windows, by the recurrence on integers."""
         maps = token_maps(self.task)[self.tokens(symbols)]
         for layer in range(1, layers + 1):
@@ -60,7 +122,7 @@ class GeneralConstruction(Construction):
         return tuple(f"where {name} leads" for name in self.task.state_names)
 
 
-def token_maps(task: Semiautomaton) -> Tensor:
+def token_maps(task: Semiautomaton) -> Int[Tensor, "tokens states"]:
     """(tokens, |Q|) int64: each symbol's δ(·, σ), the identity for the dummy, a constant map for each state."""
     states = torch.arange(task.states)
     constants = states[:, None].expand(-1, task.states)
@@ -110,3 +172,30 @@ def build_general(
         precision=precision,
         task=task,
     )
+
+
+OrderKind = Literal["prime", "prime power", "other composite"]
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """C_n by theorem 3 and by the general construction, same horizon."""
+
+    n: int
+    counter: Shape
+    general: Shape
+
+    @property
+    def kind(self) -> OrderKind:
+        return kind_of_order(self.n)
+
+
+def kind_of_order(n: int) -> OrderKind:
+    """What decides the width of theorem 3: whether n falls into smaller parts."""
+    if prime_powers(n) != (n,):
+        return "other composite"
+    return "prime" if all(n % p for p in range(2, int(n**0.5) + 1)) else "prime power"
+
+
+def compare_sizes(orders: Sequence[int], horizon: int) -> list[Sizes]:
+    return [Sizes(n, counter_shape(n, horizon), general_shape(n, n, horizon)) for n in orders]

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from internalize.constructions.directions import Directions
-from internalize.constructions.weights import HeadWeights
+from internalize.constructions.weights import Directions, HeadWeights
+
+if TYPE_CHECKING:
+    from jaxtyping import Float64
 
 
 @dataclass(frozen=True)
@@ -18,8 +21,8 @@ class AttentionPlan:
 
     A wrong position loses by at least gap = Δ_M in the dot product of clean positions. Allow every softmax
     an error of η in 1-norm. It moves a register by at most η·largest, which shall be ≤ 1/16, and a position
-    by η a layer, after L layers at most Lη ≤ gap/12. Two positions off by that much change a difference of
-    dot products by at most gap/2, so half the gap always survives, and with β the scores are apart by
+    by η in each layer, after L layers at most Lη ≤ gap/12. Two positions off by that much change a difference
+    of dot products by at most gap/2, so half the gap always survives, and with β the scores are apart by
     β·gap/2 = log(2M/η): the softmax error is then at most 2M·exp(-β·gap/2) = η, and the circle closes.
     """
 
@@ -64,7 +67,7 @@ def attention_plan(horizon: int, largest: int, beta: float | None = None) -> Att
     return AttentionPlan(horizon, largest, theorem if beta is None else beta)
 
 
-def circular_positions(count: int) -> Tensor:
+def circular_positions(count: int) -> Float64[Tensor, "{count} 2"]:
     """(count, 2): position i = 1 … count as the point at angle 2πi/count.
 
     All points have length one, so a dot product is largest with the point itself, and neighbours, the
@@ -74,7 +77,7 @@ def circular_positions(count: int) -> Tensor:
     return torch.stack([angle.cos(), angle.sin()], dim=1)
 
 
-def rotation_back(steps: int, count: int) -> Tensor:
+def rotation_back(steps: int, count: int) -> Float64[Tensor, "2 2"]:
     """(2, 2): turns the point of position i into that of position i - steps."""
     angle = 2 * math.pi * steps / count
     cos, sin = math.cos(angle), math.sin(angle)
@@ -113,6 +116,6 @@ def look_back_head(directions: Directions, plan: AttentionPlan, stride: int) -> 
     )
 
 
-def _pad_above(rows: Tensor, count: int) -> Tensor:
-    """Rows of zeros on top: heads have one row a register and two for the position."""
+def _pad_above(rows: Float64[Tensor, "rows size"], count: int) -> Float64[Tensor, "rows+{count} size"]:
+    """Rows of zeros on top: heads have one row for each register and two rows for the position."""
     return torch.cat([rows.new_zeros(count, rows.shape[1]), rows])

@@ -6,14 +6,16 @@ import copy
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor
 
-from internalize.constructions.checking import share_right
 from internalize.constructions.construction import Construction, Precision
-from internalize.constructions.inputs import adversarial_inputs, random_inputs, spread
+from internalize.constructions.exactness import adversarial_inputs, random_inputs, share_right, spread
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 Build = Callable[[Precision, float | None], Construction]
 """The construction in a precision and with a β (the theorem's where it is None)."""
@@ -21,7 +23,7 @@ NoiseKind = Literal["relative", "absolute"]
 """relative: every weight times 1 + ε·ξ, so zeros stay zero; absolute: every weight plus ε·ξ; ξ ~ N(0, 1)."""
 
 PRECISIONS: tuple[Precision, ...] = ("float64", "float32", "float16", "bfloat16")
-"""By falling number of digits."""
+"""From the most digits to the fewest."""
 INPUTS = 64
 """Random inputs, and at most as many adversarial ones, behind every point of a search."""
 DRAWS = 3
@@ -130,5 +132,5 @@ def perturb(construction: Construction, kind: NoiseKind, level: float, seed: int
     return replace(construction, network=network)
 
 
-def _normal(like: Tensor, generator: torch.Generator) -> Tensor:
+def _normal(like: Float[Tensor, " *shape"], generator: torch.Generator) -> Float[Tensor, " *shape"]:
     return torch.randn(like.shape, generator=generator, dtype=torch.float64).to(like.dtype)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import torch
 import torch.nn.functional as F
@@ -23,18 +23,21 @@ from torch import Tensor, nn
 
 from internalize.constructions.weights import AffineWeights, HeadWeights, Shape
 
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float, Int
+
 
 @dataclass(frozen=True)
 class LayerRecord:
     """What happened in one layer. The batch is 1 in `scores` and `weights` where all inputs share them."""
 
-    scores: Tensor
+    scores: Float[Tensor, "shared heads positions positions"]
     """(batch or 1, heads, positions, positions), -inf where a key comes after its query."""
-    weights: Tensor
+    weights: Float[Tensor, "shared heads positions positions"]
     """(batch or 1, heads, positions, positions): the causal softmax of the scores."""
-    mixed: Tensor
+    mixed: Float[Tensor, "batch positions embedding"]
     """(batch, positions, embedding): the sum of the heads' outputs, which the MLP reads."""
-    output: Tensor
+    output: Float[Tensor, "batch positions embedding"]
     """(batch, positions, embedding): what the MLP writes."""
 
 
@@ -54,13 +57,13 @@ class ReluMlp(nn.Module):
             weight.copy_(values.weight)
             bias.copy_(values.bias)
 
-    def depends(self, varying: Tensor) -> Tensor:
+    def depends(self, varying: Bool[Tensor, " embedding"]) -> Bool[Tensor, " embedding"]:
         """Which outputs can differ where only the coordinates `varying` (embedding,) bool differ."""
         for weight in self.weights:
             varying = (weight[:, varying] != 0).any(dim=1)
         return varying
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Float[Tensor, "*rows embedding"]) -> Float[Tensor, "*rows embedding"]:
         """(…, embedding) to the same shape."""
         last = len(self.weights) - 1
         for i, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
@@ -70,7 +73,7 @@ class ReluMlp(nn.Module):
         return x
 
 
-class Attention(nn.Module):
+class SoftmaxAttention(nn.Module):
     """Causal softmax attention; the heads' outputs are summed."""
 
     def __init__(self, shape: Shape) -> None:
@@ -89,23 +92,31 @@ class Attention(nn.Module):
             self.value[h].copy_(head.value)
             self.output[h].copy_(head.output)
 
-    def depends(self, varying: Tensor) -> Tensor:
-        """As for the MLP; everything varies where the scores do."""
+    def depends(self, varying: Bool[Tensor, " embedding"]) -> Bool[Tensor, " embedding"]:
+        """Which outputs can differ, as for the MLP. Where scores can differ, every output can."""
         if self._scores_vary(varying):
             return torch.ones_like(varying)
         through = (self.value[:, :, varying] != 0).any(dim=2)
         return ((self.output != 0) & through[:, None, :]).any(dim=2).any(dim=0)
 
-    def _scores_vary(self, varying: Tensor) -> bool:
+    def _scores_vary(self, varying: Bool[Tensor, " embedding"]) -> bool:
         return bool(self.query[..., varying].any() or self.key[..., varying].any())
 
     def forward(
-        self, x: Tensor, before: Tensor, first: int, varying: Tensor
-    ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+        self,
+        x: Float[Tensor, "new batch embedding"],
+        before: Float[Tensor, "old 1 embedding"],
+        first: int,
+        varying: Bool[Tensor, " embedding"],
+    ) -> tuple[
+        Float[Tensor, "new-{first} batch embedding"],
+        list[Float[Tensor, "shared new-{first} old+new"]],
+        list[Float[Tensor, "shared new-{first} old+new"]],
+    ]:
         """x: (new, batch, embedding), `before`: (old, 1, embedding), earlier positions that all inputs share.
 
         `first` is the first new position whose output is wanted. Returns the sum of the heads' outputs
-        (new - first, batch, embedding) and, one a head, scores and weights
+        (new - first, batch, embedding) and, for each head, scores and weights
         (batch or 1, new - first, old + new).
         """
         readers = x if self._scores_vary(varying) else x[:, :1]
@@ -121,15 +132,15 @@ class Attention(nn.Module):
         return total, all_scores, all_weights
 
 
-class Layer(nn.Module):
+class SoftmaxLayer(nn.Module):
     """Attention, then the MLP; each replaces what it reads."""
 
     def __init__(self, shape: Shape, mlp: ReluMlp) -> None:
         super().__init__()
-        self.attention = Attention(shape)
+        self.attention = SoftmaxAttention(shape)
         self.mlp = mlp
 
-    def depends(self, varying: Tensor) -> Tensor:
+    def depends(self, varying: Bool[Tensor, " embedding"]) -> Bool[Tensor, " embedding"]:
         """Which coordinates can differ after this layer."""
         return self.mlp.depends(self.attention.depends(varying))
 
@@ -143,14 +154,14 @@ class SoftmaxTransformer(nn.Module):
         self.tokens = nn.Parameter(torch.zeros(shape.tokens, shape.embedding))
         self.positions = nn.Parameter(torch.zeros(shape.positions, shape.embedding))
         widths = (shape.embedding, *shape.mlp_widths, shape.embedding)
-        self.layers = nn.ModuleList(Layer(shape, ReluMlp(widths)) for _ in range(shape.depth))
+        self.layers = nn.ModuleList(SoftmaxLayer(shape, ReluMlp(widths)) for _ in range(shape.depth))
 
     @property
-    def blocks(self) -> list[Layer]:
+    def blocks(self) -> list[SoftmaxLayer]:
         """The layers, from the first to the last."""
-        return cast(list[Layer], list(self.layers))
+        return cast(list[SoftmaxLayer], list(self.layers))
 
-    def forward(self, tokens: Tensor) -> Tensor:
+    def forward(self, tokens: Int[Tensor, "batch positions"]) -> Float[Tensor, "batch embedding"]:
         """(batch, positions) token ids to (batch, embedding)."""
         shared = _shared_length(tokens)
         prefix = self._prefix(tokens[:1, :shared])
@@ -162,7 +173,7 @@ class SoftmaxTransformer(nn.Module):
             x, varying = layer.mlp(mixed), layer.depends(varying)
         return x[-1]
 
-    def record(self, tokens: Tensor) -> list[LayerRecord]:
+    def record(self, tokens: Int[Tensor, "batch positions"]) -> list[LayerRecord]:
         """The same pass with every position of every layer kept, and nothing left out."""
         x, varying = self._embed(tokens, 0), self._varying()
         records = []
@@ -173,7 +184,7 @@ class SoftmaxTransformer(nn.Module):
             records.append(LayerRecord(*both, mixed.transpose(0, 1), x.transpose(0, 1)))
         return records
 
-    def _prefix(self, tokens: Tensor) -> list[Tensor]:
+    def _prefix(self, tokens: Int[Tensor, "1 shared"]) -> list[Float[Tensor, "shared 1 embedding"]]:
         """(1, shared) tokens to what each layer reads at these positions, (shared, 1, embedding) a layer."""
         x = self._embed(tokens, 0)
         inputs = [x]
@@ -183,25 +194,27 @@ class SoftmaxTransformer(nn.Module):
             inputs.append(x)
         return inputs
 
-    def _embed(self, tokens: Tensor, start: int) -> Tensor:
+    def _embed(self, tokens: Int[Tensor, "batch new"], start: int) -> Float[Tensor, "new batch embedding"]:
         """(batch, new) tokens from position `start` on to (new, batch, embedding).
 
         Position-major, because then mixing positions is one matrix product for the whole batch.
         """
         return self.tokens[tokens.T] + self.positions[start : start + tokens.shape[1], None, :]
 
-    def _varying(self) -> Tensor:
+    def _varying(self) -> Bool[Tensor, " embedding"]:
         """(embedding,) bool: the coordinates in which tokens differ."""
         return (self.tokens != self.tokens[:1]).any(dim=0)
 
 
-def _shared_length(tokens: Tensor) -> int:
+def _shared_length(tokens: Int[Tensor, "batch positions"]) -> int:
     """How many leading positions hold the same token in all of (batch, positions), the last one excepted."""
     same = (tokens == tokens[:1]).all(dim=0)[:-1]
     return int(same.cumprod(dim=0).sum())
 
 
-def _causal_scores(queries: Tensor, keys: Tensor) -> Tensor:
+def _causal_scores(
+    queries: Float[Tensor, "queries batch size"], keys: Float[Tensor, "keys batch size"]
+) -> Float[Tensor, "batch queries keys"]:
     """(queries, batch, size) and (keys, batch, size) to (batch, queries, keys); both end at the same place."""
     scores = queries.transpose(0, 1) @ keys.permute(1, 2, 0)
     reach = len(keys) - len(queries) + 1
@@ -209,7 +222,11 @@ def _causal_scores(queries: Tensor, keys: Tensor) -> Tensor:
     return scores.masked_fill_(later, -torch.inf)
 
 
-def _mix(weights: Tensor, before: Tensor, values: Tensor) -> Tensor:
+def _mix(
+    weights: Float[Tensor, "shared queries seen"],
+    before: Float[Tensor, "old 1 size"],
+    values: Float[Tensor, "new batch size"],
+) -> Float[Tensor, "queries batch size"]:
     """(batch or 1, queries, old + new) weights, (old, 1, size) and (new, batch, size) values to
     (queries, batch, size)."""
     old, new = weights.split([len(before), len(values)], dim=2)

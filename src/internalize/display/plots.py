@@ -5,9 +5,11 @@ from __future__ import annotations
 import html
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from internalize.configs.outputs import write_output
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -79,17 +81,23 @@ def _house_style(figure: Figure) -> None:
             text.set_color(INK)
 
 
-def save(figure: Figure, stem: Path, formats: Sequence[str] = ("png", "svg")) -> list[Path]:
+def save(
+    figure: Figure,
+    stem: Path,
+    formats: Sequence[str] = ("png", "svg"),
+    write: Callable[[Path, bytes], None] = write_output,
+) -> list[Path]:
     """Write the figure as stem.png, stem.svg, …; the same figure gives the same bytes."""
     import matplotlib
 
     _house_style(figure)
     paths = []
     for kind in formats:
-        path = stem.with_name(f"{stem.name}.{kind}")
+        path, buffer = stem.with_name(f"{stem.name}.{kind}"), io.BytesIO()
         dates: dict[str, None] = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind, {})
         with matplotlib.rc_context(_STYLE):
-            figure.savefig(path, format=kind, dpi=160, facecolor="white", metadata=dates)
+            figure.savefig(buffer, format=kind, dpi=160, facecolor="white", metadata=dates)
+        write(path, buffer.getvalue())
         paths.append(path)
     return paths
 

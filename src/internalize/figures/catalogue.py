@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 
 from internalize.configs.named import is_object_name, load_object
+from internalize.configs.trust import own_files
 from internalize.errors import BadInput, closest, require
 from internalize.figures.figure import Figure
 
@@ -28,7 +29,8 @@ NAMES = (
 def find_figure(name: str) -> Figure:
     """One of the paper's, or a user's own: `module:attribute` or `file.py:attribute`."""
     if is_object_name(name):
-        made, _ = load_object(name, "figure", {})
+        with own_files():
+            made, _ = load_object(name, "figure", {})
         kind = type(made).__name__
         require(isinstance(made, Figure), "figure", f"{name} is no internalize.figures.Figure but a {kind}")
         own: Figure = made
@@ -39,5 +41,5 @@ def find_figure(name: str) -> Figure:
         raise BadInput(
             "figure", f"unknown figure {name!r}{near}; known: {', '.join(NAMES)}, or your own module:attribute"
         )
-    found: Figure = import_module(f"internalize.figures.{known.replace('-', '_')}").FIGURE
+    found: Figure = import_module(f"internalize.figures.paper.{known.replace('-', '_')}").FIGURE
     return found

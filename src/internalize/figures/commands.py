@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 
 from internalize.configs.folders import make_folder, require_writable
+from internalize.configs.outputs import is_standard_output, write_output
 from internalize.display.fleet import fleet_view
 from internalize.display.terminal import duration, errors_console, results_table
 from internalize.errors import BadInput, require
@@ -23,7 +24,7 @@ from internalize.figures.figure import Figure
 from internalize.figures.grids import TIERS, Tier
 from internalize.figures.making import VERDICT, Made, plan, read, results_folder, train_missing, write
 from internalize.figures.verdicts import told_p
-from internalize.runs.atomic import read_json, write_atomically
+from internalize.runs.atomic import read_json
 from internalize.runs.finding import runs_folder
 from internalize.sweeps import Sweep, SweepOutcome
 from internalize.sweeps.run import BackendName, RayOptions
@@ -235,7 +236,7 @@ class ReportArguments:
     results: Path = Path("results")
     """Folder of the finished figures."""
     page: Path | None = None
-    """The page to write; report.html in the folder of results if not given."""
+    """The page to write, - for standard output; report.html in the folder of results if not given."""
     markdown: bool = False
     """Print the claims as a Markdown table instead of writing the page."""
     json: bool = False
@@ -251,13 +252,23 @@ def report_command(arguments: ReportArguments) -> None:
         bool(records), "results", f"no figure in {arguments.results}: make one with internalize figure NAME"
     )
     require(not (arguments.markdown and arguments.json), "markdown", "is for people: not with --json")
+    both = arguments.json and arguments.page is not None and is_standard_output(arguments.page)
+    require(not both, "page", "standard output cannot hold both the page and --json: name a file")
     if arguments.markdown:
         print(claims_table(records))
         return
     path = arguments.page or arguments.results / "report.html"
     require(not path.is_dir(), "page", f"{path} is a folder: name a file")
-    make_folder(path.parent, "page")
-    write_atomically(path, report_page(records).encode())
+    if not is_standard_output(path):
+        make_folder(path.parent, "page")
+    try:
+        write_output(path, report_page(records))
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise BadInput("page", f"cannot write {path}: {error.strerror}") from None
+    if is_standard_output(path):
+        return
     if arguments.json:
         print(json.dumps({"page": str(path), "figures": [record["figure"] for record, _ in records]}))
     else:

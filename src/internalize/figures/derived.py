@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from internalize.constructions.sizes import kind_of_order
+from internalize.constructions.general import kind_of_order
 from internalize.figures.rows import FigureRow
 from internalize.statistics import SUCCESS
 

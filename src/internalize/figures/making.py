@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from internalize.configs.codec import to_json
 from internalize.configs.folders import make_folder
+from internalize.configs.outputs import write_output
 from internalize.errors import require
 from internalize.figures.differences import varied
 from internalize.figures.figure import Figure, Material
 from internalize.figures.grids import Tier, planned_rows
 from internalize.figures.rows import FigureRow
 from internalize.figures.verdicts import Verdict, judge, strictest_level
-from internalize.runs.atomic import write_json
 from internalize.runs.exporting import flat, write_csv
 from internalize.runs.finding import runs_folder
 from internalize.runs.folder import Run
@@ -119,7 +120,7 @@ def write(made: Made, folder: Path) -> list[Path]:
         table = folder / f"{made.figure.name}.csv"
         write_csv(Table([flat(dict(row)) for row in made.material.rows]), table)
         written.append(table)
-    write_json(folder / VERDICT, verdict_record(made))
+    write_output(folder / VERDICT, json.dumps(verdict_record(made), indent=2, ensure_ascii=False) + "\n")
     return [*written, folder / VERDICT]
 
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import tyro
 
 from internalize.configs.folders import require_writable
+from internalize.configs.trust import TrustOption, own_files
 from internalize.errors import require
 from internalize.kinds import KINDS, find_kind, prepare
 from internalize.kinds.entrance import load_config, prepare_run, refuse_changes
@@ -35,7 +36,8 @@ def arguments_for(words: list[str]) -> tuple[type[Any], list[str]]:
     """The arguments of the kind that the first word names, and the words for them."""
     if not words or words[0].startswith("-"):
         return ExperimentArguments, words
-    config = find_kind(words[0]).config
+    with own_files():
+        config = find_kind(words[0]).config
     parts: list[tuple[str, Any] | tuple[str, Any, Any]] = [
         ("config", Annotated[config, tyro.conf.arg(name="")]),
         ("execution", Annotated[Execution, tyro.conf.arg(name="")], field(default_factory=Execution)),
@@ -54,7 +56,8 @@ def experiment_command(arguments: Any) -> int | None:
 def run_experiment(config: Any, execution: Execution, many: SideBySide) -> int | None:
     """Announce, train and report one run, or several seeds of it."""
     require_writable(execution.out)
-    prepared = prepare(config)
+    with own_files():
+        prepared = prepare(config)
     if not execution.quiet:
         announce(prepared, execution)
     if many.seeds is None:
@@ -66,7 +69,7 @@ def run_experiment(config: Any, execution: Execution, many: SideBySide) -> int |
 
 
 @dataclass(frozen=True)
-class ResumeArguments:
+class ResumeArguments(TrustOption):
     """Go on with an interrupted run."""
 
     run: Annotated[Path, tyro.conf.Positional]

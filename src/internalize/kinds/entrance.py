@@ -10,10 +10,12 @@ from typing import Any
 from internalize.configs.codec import changed_fields, to_json
 from internalize.configs.command_line import parse
 from internalize.configs.named import Copies, Source
+from internalize.configs.trust import others_files, own_files
 from internalize.contract import Observer
 from internalize.errors import BadInput, require
 from internalize.kinds import config_from_json, prepare
-from internalize.runs.folder import Run
+from internalize.runs.code import require_trusted_code
+from internalize.runs.folder import SOURCES_INDEX, Run
 from internalize.runtime.execution import Execution, resolve_device, threads
 from internalize.runtime.experiment import Experiment
 from internalize.runtime.fleet.driver import FleetObserver, Outcome
@@ -35,7 +37,8 @@ def train(
     copies: where the user's files are if not where the config says (on another machine).
     fields: entries of `Execution`, for example out="runs" or device="cpu".
     """
-    prepared = prepare(config, copies)
+    with own_files():  # named for a training: trusted from now on
+        prepared = prepare(config, copies)
     return train_prepared(prepared, replace(execution or Execution(), **fields), observers)
 
 
@@ -46,7 +49,9 @@ def train_many(
     observer: FleetObserver | None = None,
 ) -> list[Outcome]:
     """Carry all configs out in worker processes on this machine; see `execute_many`."""
-    return execute_many([prepare(config) for config in configs], execution, workers, observer)
+    with own_files():
+        prepared = [prepare(config) for config in configs]
+    return execute_many(prepared, execution, workers, observer)
 
 
 def resume(run: Run, execution: Execution, observers: Sequence[Observer] = ()) -> Run:
@@ -60,13 +65,19 @@ def run_folder(config: ExperimentConfig, out: Path, copies: Copies | None = None
 
 
 def load_config(run: Run) -> Any:
-    """The config that the run was made with; refused if its copies of the user's files have changed."""
-    identity = run.identity()
-    copies = run.copies()
-    for name, path in copies.items():
-        same = path.is_file() and Source(name, path).digest() == identity.sources.get(name)
+    """The config that the run was made with, for whoever will carry it out or open it.
+
+    Refused if its copies of the user's files have changed, or if it brings Python files that the user has not
+    allowed: all of them are named at once.
+    """
+    identity, copies = run.identity(), run.copies()
+    for name in {**identity.sources, **copies}:
+        path = copies.get(name, run.path / SOURCES_INDEX)
+        same = name in copies and path.is_file() and Source(name, path).digest() == identity.sources.get(name)
         require(same, "run", f"the run's copy of {name} is missing or has changed: {path}")
-    return config_from_json(identity.kind, dict(identity.config), copies)
+    require_trusted_code(run)
+    with others_files():
+        return config_from_json(identity.kind, dict(identity.config), copies)
 
 
 def prepare_run(run: Run) -> Prepared:
@@ -74,7 +85,9 @@ def prepare_run(run: Run) -> Prepared:
 
     Files that were too large to be copied must still be where they were, as they were.
     """
-    prepared = prepare(load_config(run), run.copies())
+    config = load_config(run)
+    with others_files():
+        prepared = prepare(config, run.copies())
     recorded = run.identity().sources
     for name, digest in prepared.identity.sources.items():
         same = recorded.get(name, digest) == digest
@@ -85,7 +98,8 @@ def prepare_run(run: Run) -> Prepared:
 def load_experiment(run: Run, device: str = "auto") -> tuple[Any, Experiment[Any]]:
     """The run's config and experiment, for whoever reads finished runs."""
     prepared = prepare_run(run)
-    return prepared.config, prepared.build(resolve_device(device))
+    with others_files():
+        return prepared.config, prepared.build(resolve_device(device))
 
 
 def refuse_changes(run: Run, config: ExperimentConfig, words: Sequence[str]) -> None:

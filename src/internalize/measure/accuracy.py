@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from internalize.curricula.curriculum import Shown
-from internalize.measure.transformer import TransformerPredictor
+from internalize.measure.predictor import TransformerPredictor
 from internalize.statistics import Interval, Rate, mean_interval
 from internalize.tasks import InputDistribution, Semiautomaton
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Int
 
 
 @dataclass(frozen=True)
@@ -68,16 +72,18 @@ def measure(
     )
 
 
-def _rate(hits: Tensor) -> Rate:
+def _rate(hits: Bool[Tensor, " *shape"]) -> Rate:
     return Rate(int(hits.sum()), hits.numel())
 
 
-def _counts(lengths: Tensor) -> tuple[list[int], list[int]]:
+def _counts(lengths: Int[Tensor, " batch"]) -> tuple[list[int], list[int]]:
     values, counts = lengths.unique(return_counts=True)
     return values.tolist(), counts.tolist()
 
 
-def _same(generated: Tensor, wanted: Tensor, eos: int) -> Tensor:
+def _same(
+    generated: Int[Tensor, "batch written"], wanted: Int[Tensor, "batch answer"], eos: int
+) -> Bool[Tensor, " batch"]:
     """Row by row, whether two blocks of tokens are equal when the shorter one is filled up with EOS."""
     longest = max(generated.shape[1], wanted.shape[1])
     pad = torch.nn.functional.pad

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -21,16 +22,19 @@ from internalize.errors import require
 from internalize.measure.internalization import (
     Clause,
     Cost,
+    DefinitionVerdict,
     Tally,
-    Verdict,
     same_class_other_weights,
 )
 from internalize.measure.predictor import Predictor
 from internalize.statistics import Interval, clopper_pearson
 
+if TYPE_CHECKING:
+    from jaxtyping import Float64, Shaped
+
 
 @dataclass(frozen=True)
-class DistributionalInternalization(Verdict):
+class DistributionalInternalization(DefinitionVerdict):
     """The verdict for one ε and one distribution."""
 
     epsilon: float
@@ -50,10 +54,10 @@ class DistributionalInternalization(Verdict):
 def check_distributional(
     fast: Predictor,
     slow: Predictor,
-    batches: Iterable[Tensor],
-    truth: Callable[[Tensor], Tensor],
+    batches: Iterable[Shaped[Tensor, "batch ..."]],
+    truth: Callable[[Shaped[Tensor, "batch ..."]], Shaped[Tensor, " batch"]],
     epsilon: float,
-    probability: Callable[[Tensor], Tensor] | None = None,
+    probability: Callable[[Shaped[Tensor, "batch ..."]], Float64[Tensor, " batch"]] | None = None,
 ) -> DistributionalInternalization:
     """Whether `fast` (ε, D)-internalizes `slow`.
 
@@ -89,8 +93,8 @@ def check_distributional(
     )
 
 
-def one_each(batch: Tensor) -> Tensor:
-    """A sample counts its inputs."""
+def one_each(batch: Shaped[Tensor, "batch ..."]) -> Float64[Tensor, " batch"]:
+    """The weights of a sample: every input counts once."""
     return torch.ones(len(batch), dtype=torch.float64)
 
 

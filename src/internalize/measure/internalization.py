@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor
@@ -20,6 +20,9 @@ from torch import Tensor
 from internalize.contract import Json
 from internalize.measure.predictor import Prediction, Predictor
 from internalize.statistics import clopper_pearson
+
+if TYPE_CHECKING:
+    from jaxtyping import Shaped
 
 ClauseName = Literal["same_class", "different_weights", "agreement", "risk", "faster"]
 
@@ -43,7 +46,7 @@ class Cost:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class DefinitionVerdict:
     """A definition, clause by clause."""
 
     clauses: tuple[Clause, ...]
@@ -64,7 +67,7 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class Internalization(Verdict):
+class Internalization(DefinitionVerdict):
     """The verdict of the strict definition, and how far it can be trusted: proved if exhaustive, otherwise not
     refuted by the sample."""
 
@@ -83,7 +86,7 @@ class Internalization(Verdict):
 
 
 def check_internalization(
-    fast: Predictor, slow: Predictor, batches: Iterable[Tensor], exhaustive: bool
+    fast: Predictor, slow: Predictor, batches: Iterable[Shaped[Tensor, "batch ..."]], exhaustive: bool
 ) -> Internalization:
     """Whether `fast`, h_θ', internalizes `slow`, P(h_θ).
 
@@ -113,7 +116,7 @@ def check_internalization(
 
 
 def same_class_other_weights(fast: Predictor, slow: Predictor) -> tuple[Clause, Clause]:
-    """θ' ∈ Θ and θ' ≠ θ."""
+    """The first two clauses: θ' ∈ Θ and θ' ≠ θ."""
     mine, its = fast.model_class, slow.model_class
     classes = mine if mine == its else f"{mine}; against {its}"
     digests = fast.weights_digest, slow.weights_digest
@@ -145,7 +148,7 @@ class Tally:
         return Cost(*means[:2]), Cost(*means[2:])
 
     def faster(self, exhaustive: bool) -> Clause:
-        """Less time on every input, by forward passes and by FLOPs."""
+        """Whether the fast one takes less time on every input, by forward passes and by FLOPs."""
         fast, slow = self.costs()
         spent = (
             f"{fast.forward_passes:.4g} against {slow.forward_passes:.4g} forward passes, "

@@ -1,22 +1,38 @@
-"""A predictor: what definitions, matrices, self-play and constructions have in common."""
+"""A predictor answers inputs: what definitions, matrices, self-play and constructions have in common.
+
+A transformer on sequences becomes one by greedy generation with a key-value cache, many sequences at once; it
+never samples.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
 
+import torch
 from torch import Tensor
+
+from internalize.errors import BadInput
+from internalize.measure.cost import costs_of
+from internalize.models.language_model import LanguageModel
+from internalize.models.parameters import digest_of
+from internalize.models.path import Decoder, Kernel, make_decoder
+from internalize.sequences.rendering import Renderer
+
+if TYPE_CHECKING:
+    from jaxtyping import Float64, Int, Shaped
 
 
 @dataclass(frozen=True)
 class Prediction:
     """Answers to a batch of inputs, and what each of them cost."""
 
-    output: Tensor
+    output: Int[Tensor, " batch"]
     """(batch,) int64: the answer; -1 where none was given."""
-    forward_passes: Tensor
+    forward_passes: Int[Tensor, " batch"]
     """(batch,) int64: calls of the network."""
-    flops: Tensor
+    flops: Float64[Tensor, " batch"]
     """(batch,) float64: floating-point operations of these calls."""
 
 
@@ -31,5 +47,103 @@ class Predictor(Protocol):
     def weights_digest(self) -> str:
         """A hash of its parameters θ."""
 
-    def answer(self, inputs: Tensor) -> Prediction:
+    def answer(self, inputs: Shaped[Tensor, "batch ..."]) -> Prediction:
         """(batch, …) inputs of the task."""
+
+
+@torch.no_grad()
+def generate(
+    decoder: Decoder,
+    prompt: Int[Tensor, "batch length"],
+    eos: int,
+    limit: int,
+    forced_states: int | None = None,
+) -> Int[Tensor, "batch written"]:
+    """(batch, length) prompt to (batch, at most `limit`) tokens; after its EOS a row repeats EOS.
+
+    forced_states: write exactly this many tokens and then EOS, whatever the model would rather do.
+    """
+    if forced_states is not None:
+        limit = forced_states + 1
+    logits = decoder.prefill(prompt)
+    written: list[Tensor] = []
+    ended = torch.zeros(prompt.shape[0], dtype=torch.bool, device=prompt.device)
+    for i in range(limit):
+        if forced_states is not None:
+            logits[:, eos] = float("inf") if i == forced_states else float("-inf")
+        token = torch.where(ended, eos, logits.argmax(dim=-1))
+        written.append(token)
+        ended |= token == eos
+        if i + 1 == limit or bool(ended.all()):
+            break
+        logits = decoder.append(token)
+    return torch.stack(written, dim=1)
+
+
+CACHE_BYTES = 256 * 2**20
+"""Sequences are generated so many at once that their cached keys and values fit in this."""
+
+
+@dataclass(frozen=True)
+class TransformerPredictor:
+    """Reads σ_1 … σ_T, writes an answer, and predicts the last state of it."""
+
+    model: LanguageModel
+    renderer: Renderer
+    budget: int | None = None
+    """Tokens of an answer with EOS. Mixture models are asked by LEN_budget (None: the direct answer, LEN_2);
+    others are made to write that many (None: as many as they want)."""
+    kernel: Kernel = "plain"
+    """Which code runs the model."""
+
+    def __post_init__(self) -> None:
+        most = self.renderer.horizon + 1
+        if self.budget is not None and not 2 <= self.budget <= most:
+            raise BadInput("budget", f"must lie in 2…{most} (one state to all, and EOS), got {self.budget}")
+
+    @property
+    def answer_length(self) -> int | None:
+        """L of the token LEN_L in the prompt; None where prompts carry none."""
+        return (self.budget or 2) if self.renderer.length_hint else None
+
+    @property
+    def model_class(self) -> str:
+        return self.model.hypotheses
+
+    @cached_property
+    def weights_digest(self) -> str:
+        return digest_of(self.model.weights().items())
+
+    def generate(self, symbols: Int[Tensor, "batch T"]) -> Int[Tensor, "batch written"]:
+        """(batch, T) symbols to (batch, at most T+2) tokens."""
+        rows = [self._generate_chunk(chunk) for chunk in symbols.split(self._chunk())]
+        longest = max(row.shape[1] for row in rows)
+        eos = self.renderer.vocabulary.eos
+        padded = [torch.nn.functional.pad(row, (0, longest - row.shape[1]), value=eos) for row in rows]
+        return torch.cat(padded)
+
+    def _chunk(self) -> int:
+        config = self.model.config
+        bytes_of_one = 8 * config.depth * self.model.context * config.width
+        return max(1, min(2_000, CACHE_BYTES // bytes_of_one))
+
+    def _generate_chunk(self, symbols: Int[Tensor, "batch T"]) -> Int[Tensor, "batch written"]:
+        renderer = self.renderer
+        prompt = renderer.prompt(symbols, self.answer_length)
+        forced = self.budget - 1 if self.budget is not None and not renderer.length_hint else None
+        decoder = make_decoder(self.kernel, self.model, len(symbols))
+        return generate(decoder, prompt, renderer.vocabulary.eos, renderer.generation_limit, forced)
+
+    def answer(self, inputs: Int[Tensor, "batch T"]) -> Prediction:
+        answers = self.renderer.read(self.generate(inputs))
+        costs = torch.tensor(
+            [self.flops(written) for written in range(self.renderer.generation_limit + 1)],
+            dtype=torch.float64,
+        )
+        return Prediction(answers.final_state, answers.length, costs[answers.length.cpu()])
+
+    def flops(self, written: int) -> int:
+        """Operations for an answer of that many tokens, EOS included."""
+        if written == 0:
+            return 0
+        return costs_of(self.model).answer_flops(self.renderer.prompt_length, written)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import torch
 from torch import Tensor
@@ -20,6 +20,9 @@ from torch import Tensor
 from internalize.errors import require
 from internalize.measure.predictor import Predictor
 from internalize.statistics import Interval, Rate
+
+if TYPE_CHECKING:
+    from jaxtyping import Int, Shaped
 
 M = TypeVar("M")
 """The class of models."""
@@ -30,9 +33,9 @@ class Target:
     """(D, f*): what is to be learned."""
 
     name: str
-    inputs: Callable[[int, torch.Generator], Tensor]
+    inputs: Callable[[int, torch.Generator], Shaped[Tensor, "count ..."]]
     """D: (count,) inputs x, each (…); consumes the generator."""
-    label: Callable[[Tensor], Tensor]
+    label: Callable[[Shaped[Tensor, "count ..."]], Int[Tensor, " count"]]
     """The clean label, (count, …) inputs to (count,) int64."""
     label_noise: float = 0.0
     """η: f* gives another label with this probability (of two labels)."""
@@ -48,10 +51,10 @@ class Contexts:
     """(C, D'_C, π): what is trained on."""
 
     name: str
-    """D'_C, in words."""
-    at: Callable[[int], Tensor]
+    """The distribution D'_C in words."""
+    at: Callable[[int], Shaped[Tensor, "batch ..."]]
     """D'_C: the (batch, …) contexts that a training step, from 0, really reads."""
-    extract: Callable[[Tensor], Tensor]
+    extract: Callable[[Shaped[Tensor, "batch ..."]], Shaped[Tensor, "batch ..."]]
     """π: (batch, …) contexts to the (batch, …) inputs they are about."""
 
 
@@ -68,7 +71,7 @@ class Shift(Generic[M]):
     """The budgets b that make sense, each with what it buys."""
 
     def predictor(self, model: M, budget: int) -> Predictor:
-        """Tr_b(M)."""
+        """The model as a predictor that may spend the budget, Tr_b(M)."""
         known = ", ".join(map(str, self.budgets))
         require(budget in self.budgets, "budget", f"must be one of {known} for {self.name}, got {budget}")
         return self.transport(model, budget)

@@ -7,7 +7,7 @@ runs on any device and is what every faster path is compared with.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
 import torch.nn.functional as F
@@ -17,6 +17,9 @@ from internalize.configs.codec import LEFT_OUT_UNLESS_SET
 from internalize.configs.typed import typed
 from internalize.errors import require
 from internalize.models.language_model import LanguageModel
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
 
 LAYER_NORM_EPSILON = 1e-5
 ROTARY_BASE = 10_000.0
@@ -88,7 +91,7 @@ class Conv1D(nn.Module):
         self.weight = nn.Parameter(torch.empty(inputs, outputs))
         self.bias = nn.Parameter(torch.empty(outputs))
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Float[Tensor, "*rows inputs"]) -> Float[Tensor, "*rows outputs"]:
         return torch.addmm(self.bias, x.flatten(0, -2), self.weight).unflatten(0, x.shape[:-1])
 
 
@@ -96,8 +99,8 @@ class Conv1D(nn.Module):
 class LayerCache:
     """Keys and values of the positions a layer has already seen, each (batch, heads, seen, head size)."""
 
-    keys: Tensor
-    values: Tensor
+    keys: Float[Tensor, "batch heads seen head_size"]
+    values: Float[Tensor, "batch heads seen head_size"]
 
 
 class Attention(nn.Module):
@@ -110,7 +113,9 @@ class Attention(nn.Module):
         self.c_attn = Conv1D(config.width, 3 * config.width)
         self.c_proj = Conv1D(config.width, config.width)
 
-    def forward(self, x: Tensor, cache: LayerCache | None) -> tuple[Tensor, LayerCache]:
+    def forward(
+        self, x: Float[Tensor, "batch new width"], cache: LayerCache | None
+    ) -> tuple[Float[Tensor, "batch new width"], LayerCache]:
         """x: (batch, new, width), the positions after those in the cache. Returns the same shape."""
         seen = 0 if cache is None else cache.keys.shape[2]
         q, k, v = (
@@ -131,13 +136,13 @@ class Attention(nn.Module):
         return self.c_proj(mixed.transpose(1, 2).flatten(2)), LayerCache(k, v)
 
 
-class MLP(nn.Module):
+class GPT2MLP(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.c_fc = Conv1D(config.width, config.mlp_width)
         self.c_proj = Conv1D(config.mlp_width, config.width)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Float[Tensor, "*rows width"]) -> Float[Tensor, "*rows width"]:
         out: Tensor = self.c_proj(F.gelu(self.c_fc(x), approximate="tanh"))
         return out
 
@@ -148,9 +153,11 @@ class Block(nn.Module):
         self.ln_1 = nn.LayerNorm(config.width, eps=LAYER_NORM_EPSILON)
         self.attn = Attention(config)
         self.ln_2 = nn.LayerNorm(config.width, eps=LAYER_NORM_EPSILON)
-        self.mlp = MLP(config)
+        self.mlp = GPT2MLP(config)
 
-    def forward(self, x: Tensor, cache: LayerCache | None) -> tuple[Tensor, LayerCache]:
+    def forward(
+        self, x: Float[Tensor, "batch new width"], cache: LayerCache | None
+    ) -> tuple[Float[Tensor, "batch new width"], LayerCache]:
         mixed, cache = self.attn(self.ln_1(x), cache)
         x = x + mixed
         return x + self.mlp(self.ln_2(x)), cache
@@ -175,7 +182,7 @@ class GPT2(LanguageModel):
         super().__init__(config, vocabulary, context)
         self.transformer = Trunk(config, vocabulary, context)
 
-    def embed(self, tokens: Tensor, seen: int = 0) -> Tensor:
+    def embed(self, tokens: Int[Tensor, "batch new"], seen: int = 0) -> Float[Tensor, "batch new width"]:
         """Token and position embeddings of (batch, new) ids that follow `seen` earlier ones."""
         x: Tensor = self.transformer.wte(tokens)
         if self.config.positions == "absolute":
@@ -183,8 +190,8 @@ class GPT2(LanguageModel):
         return x
 
     def forward(
-        self, tokens: Tensor, first: int = 0, cache: list[LayerCache] | None = None
-    ) -> tuple[Tensor, list[LayerCache]]:
+        self, tokens: Int[Tensor, "batch new"], first: int = 0, cache: list[LayerCache] | None = None
+    ) -> tuple[Float[Tensor, "batch new-{first} vocabulary"], list[LayerCache]]:
         seen = 0 if cache is None else cache[0].keys.shape[2]
         if seen + tokens.shape[1] > self.context:
             raise ValueError(f"reads at most {self.context} tokens, got {seen + tokens.shape[1]}")
@@ -210,7 +217,9 @@ class GPT2(LanguageModel):
                 parameter.normal_(0.0, std, generator=generator)
 
 
-def rotate(x: Tensor, seen: int) -> Tensor:
+def rotate(
+    x: Float[Tensor, "batch heads new head_size"], seen: int
+) -> Float[Tensor, "batch heads new head_size"]:
     """Rotary positions: turn the pairs (i, i + size/2) of every head by an angle that grows with position.
 
     x: (batch, heads, new, head size), at positions seen, seen + 1, …

@@ -71,7 +71,7 @@ def _model_config(model: GPT2, eos: int) -> dict[str, Any]:
 
 
 def _tokenizer(tokens: Sequence[str], eos: int) -> dict[str, Any]:
-    """Words between spaces, each a token. UNK is none of them, so that an unknown word is an error."""
+    """Every word between two spaces is one token. UNK is none of them, so that an unknown word is an error."""
     special = {
         "id": eos,
         "content": tokens[eos],

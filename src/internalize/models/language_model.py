@@ -12,6 +12,8 @@ from torch import Tensor, nn
 from internalize.errors import require
 
 if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+
     from internalize.models.gpt2 import ModelConfig
 
 
@@ -26,7 +28,9 @@ class LanguageModel(nn.Module, ABC):
         self.context = context
 
     @abstractmethod
-    def forward(self, tokens: Tensor, first: int = 0, cache: Any = None) -> tuple[Tensor, Any]:
+    def forward(
+        self, tokens: Int[Tensor, "batch new"], first: int = 0, cache: Any = None
+    ) -> tuple[Float[Tensor, "batch new-{first} vocabulary"], Any]:
         """Logits (batch, new - first, vocabulary) at the positions from `first` on, and the grown cache.
 
         tokens: (batch, new) ids; with a cache they follow the positions in it. What a cache is, each model

@@ -2,7 +2,7 @@
 
 g(x) = W_{L+1} relu(W_L … relu(W_1 x + b_1) … + b_L) + b_{L+1}, L hidden layers. Where a layer is narrow,
 autograd's bookkeeping, the gradients' own memory and a second pass for the update cost about as much as the
-products; here a step is three products a layer, the last of which adds to the weights where they stand.
+products; here a step takes three products for each layer, the last of which adds to the weights in place.
 """
 
 from __future__ import annotations
@@ -10,26 +10,30 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from internalize.models.digest import digest_of
-from internalize.models.step import Precision
+from internalize.models.parameters import digest_of
+from internalize.models.path import Precision
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 CHUNK = 2_048
 """Inputs that are answered at once, so that a large sample needs little memory."""
 
 
 @dataclass(frozen=True)
-class Shape:
-    """Of a network: what it reads and how large it is."""
+class MLPShape:
+    """What a network reads and how large it is."""
 
     inputs: int
     depth: int
-    """Hidden layers."""
+    """Number of hidden layers."""
     width: int
-    """Units of a hidden layer."""
+    """Number of units of a hidden layer."""
 
     @property
     def sizes(self) -> list[tuple[int, int]]:
@@ -43,7 +47,7 @@ class Shape:
 
     @property
     def flops(self) -> int:
-        """Of one forward pass on one input; a product of (a, b) and (b, c) counts 2abc."""
+        """Operations of one forward pass on one input; a product of (a, b) and (b, c) counts 2abc."""
         return sum(2 * outputs * inputs for outputs, inputs in self.sizes)
 
 
@@ -55,15 +59,15 @@ class MLP:
         self.biases = biases
 
     @property
-    def shape(self) -> Shape:
+    def shape(self) -> MLPShape:
         hidden = self.weights[:-1]
-        return Shape(self.weights[0].shape[1], len(hidden), hidden[0].shape[0])
+        return MLPShape(self.weights[0].shape[1], len(hidden), hidden[0].shape[0])
 
-    def __call__(self, x: Tensor) -> Tensor:
-        """(batch, inputs) to (batch,)."""
+    def __call__(self, x: Float[Tensor, "batch inputs"]) -> Float[Tensor, " batch"]:
+        """The network's output on every input."""
         return torch.cat([self._outputs(chunk) for chunk in x.split(CHUNK)])
 
-    def _outputs(self, hidden: Tensor) -> Tensor:
+    def _outputs(self, hidden: Float[Tensor, "batch inputs"]) -> Float[Tensor, " batch"]:
         for W, b in zip(self.weights[:-1], self.biases[:-1], strict=True):
             hidden = torch.addmm(b, hidden, W.t()).relu_()
         return torch.addmv(self.biases[-1], hidden, self.weights[-1][0])
@@ -80,7 +84,7 @@ class MLP:
         )
 
     def tensors(self) -> dict[str, Tensor]:
-        """W1, b1, W2, …"""
+        """All weights by name: W1, b1, W2, …"""
         named = zip(self.weights, self.biases, strict=True)
         return {
             f"{letter}{i}": t for i, pair in enumerate(named, 1) for letter, t in zip("Wb", pair, strict=True)
@@ -101,7 +105,7 @@ def mlp_from(tensors: Mapping[str, Tensor], device: torch.device) -> MLP:
     return MLP([own[f"W{i}"] for i in layers], [own[f"b{i}"] for i in layers])
 
 
-def new_mlp(shape: Shape, generator: torch.Generator) -> MLP:
+def new_mlp(shape: MLPShape, generator: torch.Generator) -> MLP:
     """Weights and biases uniform in ±1/√inputs of the layer, as PyTorch's linear layers begin; consumes it."""
     weights: list[Tensor] = []
     biases: list[Tensor] = []
@@ -135,7 +139,7 @@ class SGD:
         self._half_below: dict[int, Tensor] = {}
 
     @torch.no_grad()
-    def __call__(self, x: Tensor, y: Tensor) -> Tensor:
+    def __call__(self, x: Float[Tensor, "batch inputs"], y: Float[Tensor, " batch"]) -> Float[Tensor, ""]:
         """(batch, inputs) and (batch,) labels to the mean squared error before the step, a scalar tensor.
 
         The error is multiplied by -lr at once, so that what is usually a gradient is here the step itself.
@@ -160,7 +164,9 @@ class SGD:
             gradient = self._gradients[i - 1]
         return loss
 
-    def _forward(self, i: int, below: Tensor, above: Tensor) -> None:
+    def _forward(
+        self, i: int, below: Float[Tensor, "batch inputs"], above: Float[Tensor, "batch outputs"]
+    ) -> None:
         """relu(W_i below + b_i) into `above`; layers counted from 0."""
         b = self.model.biases[i]
         if i in self._half:
@@ -169,7 +175,9 @@ class SGD:
         else:
             torch.addmm(b, below, self._transposed[i], out=above).relu_()
 
-    def _backward(self, i: int, gradient: Tensor, below: Tensor) -> None:
+    def _backward(
+        self, i: int, gradient: Float[Tensor, "batch outputs"], below: Float[Tensor, "batch inputs"]
+    ) -> None:
         """The step of what is below the layer, where anything trainable is, then the layer's own."""
         W = self.model.weights[i]
         if i in self._half:

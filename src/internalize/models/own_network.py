@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +15,9 @@ from internalize.configs.named import Copies, Source, is_object_name, load_objec
 from internalize.errors import BadInput, require
 from internalize.models.gpt2 import GPT2, ModelConfig
 from internalize.models.language_model import LanguageModel
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int, Shaped
 
 FIELD = "model.network"
 Build = Callable[[ModelConfig, int, int], nn.Module]
@@ -48,7 +51,10 @@ class OwnNetwork(LanguageModel):
         self._require_trainable()
 
     def _new_module(self, seed: int) -> nn.Module:
-        """On the CPU; the only random numbers are those of torch's global generator, lent for the while."""
+        """A new module on the CPU.
+
+        Its only random numbers are those of torch's global generator, whose state is put back afterwards.
+        """
         with torch.random.fork_rng(devices=[]), torch.device("cpu"):
             torch.default_generator.manual_seed(seed)
             made = self._attempt(lambda: self._build(self.config, self.vocabulary, self.context))
@@ -70,7 +76,9 @@ class OwnNetwork(LanguageModel):
             finite = bool(torch.isfinite(tensor).all())
             require(finite, FIELD, f"{name}: {which} is not finite; if it is a mask, give it persistent=False")
 
-    def forward(self, tokens: Tensor, first: int = 0, cache: Any = None) -> tuple[Tensor, Any]:
+    def forward(
+        self, tokens: Int[Tensor, "batch new"], first: int = 0, cache: Any = None
+    ) -> tuple[Float[Tensor, "batch new-{first} vocabulary"], Any]:
         """The cache is what was read so far: (batch, seen) tokens."""
         read = tokens if cache is None else torch.cat([cache, tokens], dim=1)
         logits: Tensor = self.module(read)
@@ -78,7 +86,7 @@ class OwnNetwork(LanguageModel):
         return logits[:, read.shape[1] - tokens.shape[1] + first :].clone(), read
 
     def initialise(self, generator: torch.Generator) -> None:
-        """As the user's code does it: the module is built once more, its random numbers seeded from here."""
+        """Let the user's code do it: the module is built once more, with random numbers seeded from here."""
         seed = int(torch.randint(2**62, (), generator=generator, device=generator.device))
         self.load(self._new_module(seed).state_dict(), FIELD)
 
@@ -109,7 +117,7 @@ class OwnNetwork(LanguageModel):
         weights = {tensor.untyped_storage().data_ptr() for tensor in self.weights().values()}
         kept: dict[int, Tensor] = {}
 
-        def keep(tensor: Tensor) -> Tensor:
+        def keep(tensor: Shaped[Tensor, " *shape"]) -> Shaped[Tensor, " *shape"]:
             kept[tensor.untyped_storage().data_ptr()] = tensor  # held, so that no address comes twice
             return tensor
 
@@ -117,7 +125,7 @@ class OwnNetwork(LanguageModel):
             self.module(self._tokens(1, length))
         return sum(t.untyped_storage().nbytes() for where, t in kept.items() if where not in weights)
 
-    def _tokens(self, batch: int, length: int) -> Tensor:
+    def _tokens(self, batch: int, length: int) -> Int[Tensor, "{batch} {length}"]:
         device = next(self.parameters()).device
         return torch.zeros(batch, length, dtype=torch.int64, device=device)
 
@@ -144,8 +152,8 @@ class OwnNetwork(LanguageModel):
         drawn = "must draw its first weights from torch's random numbers alone"
         require(same, FIELD, f"{self._source.name} {drawn}")
 
-    def _check_logits(self, tokens: Tensor) -> Tensor:
-        """Of all tokens; those of a single one must have the right shape too."""
+    def _check_logits(self, tokens: Int[Tensor, "batch length"]) -> Float[Tensor, "batch length vocabulary"]:
+        """The logits of all tokens. Those of a single token must have the right shape too."""
         for length in (1, self.context):
             logits = self._attempt(lambda read=tokens[:, :length]: self.module(read))  # type: ignore[misc]
             wanted = (len(tokens), length, self.vocabulary)
@@ -154,7 +162,9 @@ class OwnNetwork(LanguageModel):
             require(found == wanted, FIELD, f"{self._source.name} must give {shape}, got {found}")
         return logits
 
-    def _check_function(self, tokens: Tensor, logits: Tensor) -> None:
+    def _check_function(
+        self, tokens: Int[Tensor, "batch length"], logits: Float[Tensor, "batch length vocabulary"]
+    ) -> None:
         before = {name: tensor.clone() for name, tensor in self.weights().items()}
         same = torch.equal(self.module(tokens), logits)
         same = same and all(torch.equal(tensor, before[name]) for name, tensor in self.weights().items())
@@ -165,7 +175,9 @@ class OwnNetwork(LanguageModel):
             "statistics and memory between calls cannot be repeated after a break",
         )
 
-    def _check_causal(self, tokens: Tensor, logits: Tensor) -> None:
+    def _check_causal(
+        self, tokens: Int[Tensor, "batch length"], logits: Float[Tensor, "batch length vocabulary"]
+    ) -> None:
         """Neither other later tokens nor fewer of them may change what stands before."""
         size = float(logits.abs().max())
         for cut in sorted({1, self.context // 2, self.context - 1} - {0}):

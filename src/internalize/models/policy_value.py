@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float
 
 
 class PolicyValue(nn.Module):
@@ -23,8 +27,8 @@ class PolicyValue(nn.Module):
         self.value = nn.Linear(width, 1)
 
     @torch.no_grad()
-    def initialize(self, generator: torch.Generator) -> PolicyValue:
-        """He's initialization of the hidden layers; both heads begin at zero, without an opinion."""
+    def initialise(self, generator: torch.Generator) -> PolicyValue:
+        """He's initialisation of the hidden layers; both heads begin at zero, so that no move is preferred."""
         for layer in self.hidden:
             weight = layer.weight
             assert isinstance(weight, Tensor)
@@ -34,20 +38,26 @@ class PolicyValue(nn.Module):
                 parameter.zero_()
         return self
 
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(
+        self, x: Float[Tensor, "batch inputs"]
+    ) -> tuple[Float[Tensor, "batch moves"], Float[Tensor, " batch"]]:
         for layer in self.hidden:
             x = torch.relu(layer(x))
         return self.policy(x), self.value(x)[:, 0]
 
     @property
     def flops(self) -> float:
-        """Floating-point operations of one forward pass: a multiplication and an addition a weight."""
+        """Operations of one forward pass: one multiplication and one addition for each weight."""
         return 2.0 * sum(p.numel() for name, p in self.named_parameters() if name.endswith("weight"))
 
 
 def masked_loss(
-    logits: Tensor, value_logits: Tensor, legal: Tensor, policy: Tensor, outcome: Tensor
-) -> tuple[Tensor, Tensor]:
+    logits: Float[Tensor, "batch moves"],
+    value_logits: Float[Tensor, " batch"],
+    legal: Bool[Tensor, "batch moves"],
+    policy: Float[Tensor, "batch moves"],
+    outcome: Float[Tensor, " batch"],
+) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
     """Cross-entropy against the policy over legal moves, and of the value against the outcome: two scalars.
 
     logits, legal (bool), policy: (batch, moves); value_logits, outcome in [0, 1]: (batch,).

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
+from internalize.configs.outputs import is_standard_output
 from internalize.errors import BadInput, require
 from internalize.runs.finding import runs_folder
 from internalize.runs.listing import as_json, listing
@@ -41,9 +42,11 @@ class Selection:
         good = self.min_accuracy is None or 0 <= self.min_accuracy <= 1
         require(good, "min-accuracy", f"must lie in 0…1, got {self.min_accuracy}")
 
+    def filter(self) -> Filter:
+        return Filter(self.task, self.method, self.status, self.min_accuracy)
+
     def entries(self) -> list[Entry]:
-        wanted = Filter(self.task, self.method, self.status, self.min_accuracy)
-        return Store(self.out).entries(wanted)
+        return Store(self.out).entries(self.filter())
 
 
 @dataclass(frozen=True)
@@ -115,7 +118,7 @@ class RunsExportArguments:
 
     which: Annotated[Selection, tyro.conf.arg(name="")] = field(default_factory=Selection)
     csv: Path | None = None
-    """File to write, with commas between the columns."""
+    """File to write, with commas between the columns; - is standard output."""
     parquet: Path | None = None
     """File to write, for pandas, polars, duckdb and others. Needs the extra `parquet`."""
 
@@ -139,7 +142,10 @@ def write_files(table: Table, csv: Path | None, parquet: Path | None) -> list[st
             continue
         try:
             write(table, path)
+        except BrokenPipeError:  # its reader has seen enough
+            raise
         except OSError as error:
             raise BadInput(option, f"cannot write {path}: {error.strerror}") from None
-        lines.append(f"{len(table):,} runs, {len(table.columns)} columns: {path}")
+        if not is_standard_output(path):  # a remark would stand among the rows
+            lines.append(f"{len(table):,} runs, {len(table.columns)} columns: {path}")
     return lines

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from internalize.configs.outputs import write_output
 from internalize.errors import BadInput
-from internalize.runs.atomic import write_atomically
 from internalize.runs.store import Entry
 from internalize.runs.table import Table
 
@@ -37,7 +37,7 @@ def flat(nested: Mapping[str, Any], prefix: str = "", lists_as_text: bool = True
 
 
 def write_csv(table: Table, path: Path) -> None:
-    write_atomically(path, table.to_csv().encode())
+    write_output(path, table.to_csv())
 
 
 def write_parquet(table: Table, path: Path) -> None:
@@ -49,7 +49,7 @@ def write_parquet(table: Table, path: Path) -> None:
     columns = {name: _of_one_type(table[name]) for name in table.columns}
     buffer = pyarrow.BufferOutputStream()
     pyarrow.parquet.write_table(pyarrow.table(columns), buffer)
-    write_atomically(path, buffer.getvalue().to_pybytes())
+    write_output(path, buffer.getvalue().to_pybytes())
 
 
 def _of_one_type(values: list[Any]) -> list[Any]:

@@ -1,6 +1,7 @@
 """A run folder: all that is known of one run, in files that anybody can read.
 
 config.json       identity: kind, config, hashes of the user's files
+.run.json         the marker by which a folder is known as a run, with the hash of its identity
 provenance.json   versions, revision, machine; the identity once more, so that a changed config is noticed
 metrics.jsonl     deterministic rows        timing.jsonl   seconds and rates
 checkpoints/      the last two states       stages/        weights at stage ends
@@ -33,6 +34,7 @@ if TYPE_CHECKING:  # torch takes seconds to import, and listing runs needs none 
 SOURCES_INDEX = "sources.json"
 ABOUT = ("subject", "unit")
 """What a run's status says at all times: what is learned, and what a step is called."""
+MARKER = ".run.json"
 
 
 class Run:
@@ -84,8 +86,13 @@ class Run:
             self._refuse_differences(self._stored_identity(), identity.to_json())
             return
         self._copy_sources(sources)
+        self.mark(identity)
         write_json(self.path / "provenance.json", {**provenance(), "identity": identity.to_json()})
         write_json(self.path / "config.json", identity.to_json())
+
+    def mark(self, identity: Identity) -> None:
+        """Say that this folder is a run, and which: only what says so is ever deleted."""
+        write_json(self.path / MARKER, {"format": FORMAT, "run": identity.digest()})
 
     def identity(self) -> Identity:
         stored = self._stored_identity()
@@ -136,9 +143,23 @@ class Run:
         write_json(self.path / SOURCES_INDEX, index)
 
     def copies(self) -> dict[str, Path]:
-        """The run's own copies of the user's files: name as in the config → path."""
+        """The run's own copies of the user's files: name as in the config → path, never outside the folder."""
         index = self.path / SOURCES_INDEX
-        return {name: self.path / path for name, path in read_json(index).items()} if index.exists() else {}
+        if not index.exists():
+            return {}
+        try:
+            places = dict(read_json(index))
+        except (OSError, ValueError, TypeError) as error:
+            raise BadInput("run", f"{index} cannot be read: {error}") from None
+        return {str(name): self._inside(place, index) for name, place in places.items()}
+
+    def _inside(self, place: Any, index: Path) -> Path:
+        """What a folder's own files call a part of it: links and .. may lead anywhere."""
+        relative, path = Path(str(place)), self.path / str(place)
+        inside = not relative.is_absolute() and ".." not in relative.parts
+        inside = inside and path.resolve().is_relative_to(self.path.resolve())
+        require(inside, "run", f"{index} names a file that is not in the run's folder: {place}")
+        return path
 
     # How it went -----------------------------------------------------------------------------------------
 

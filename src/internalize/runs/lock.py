@@ -32,6 +32,7 @@ PATIENCE = 0.3
 @contextmanager
 def own(folder: Path) -> Iterator[None]:
     """Hold the run while the block runs; a second owner is refused with a line that names the first."""
+    _refuse_links(folder)
     lock = FileLock(folder / LOCK)
     owner = folder / OWNER
     try:
@@ -53,7 +54,7 @@ def own(folder: Path) -> Iterator[None]:
 
 def is_owned(folder: Path) -> bool:
     """Whether somebody is training this run now. A killed owner leaves his card, but not the lock."""
-    if not (folder / OWNER).exists():
+    if not (folder / OWNER).exists() or (folder / LOCK).is_symlink():
         return False
     lock = FileLock(folder / LOCK)
     try:
@@ -67,6 +68,12 @@ def is_owned(folder: Path) -> bool:
 def living_state(said: RunState, folder: Path) -> RunState:
     """The one answer to "is it alive?": if it says that it is running, and nobody owns it, it is not."""
     return RunState.INTERRUPTED if said == RunState.RUNNING and not is_owned(folder) else said
+
+
+def _refuse_links(folder: Path) -> None:
+    """Both files are written: a link in a folder from somebody else would lead that anywhere."""
+    for name in (LOCK, OWNER):
+        require(not (folder / name).is_symlink(), "run", f"{folder / name} is a link: delete it first")
 
 
 def _describe(owner: Path) -> str:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import tyro
 
 from internalize.errors import BadInput
 from internalize.runs.commands import Selection
-from internalize.runs.lock import own
+from internalize.runs.deleting import What, delete, finish_deleting, require_deletable
 from internalize.runs.store import Store
-
-What = Literal["runs", "checkpoints", "stages"]
 
 
 @dataclass(frozen=True)
@@ -31,47 +27,46 @@ class PruneArguments:
 
 
 def prune_command(arguments: PruneArguments) -> None:
-    victims = find_victims(arguments)
-    total = sum(size_of(path) for path in victims)
-    for path in victims:
-        print(f"{size_of(path) / 2**20:10.1f} MB  {path}")
+    out, what = arguments.which.out, arguments.what
+    runs = find_victims(arguments)
+    parts = [run if what == "runs" else run / what for run in runs]
+    sizes = [size_of(part) for part in parts]
+    for size, part in zip(sizes, parts, strict=True):
+        print(f"{size / 2**20:10.1f} MB  {part}")
     if not arguments.yes:
-        print(f"{len(victims)} to delete, {total / 2**20:.1f} MB; add --yes to delete them")
+        print(f"{len(runs)} to delete, {sum(sizes) / 2**20:.1f} MB; add --yes to delete them")
         return
-    deleted = [path for path in victims if delete(path, arguments.what)]
-    Store(arguments.which.out).entries()
-    print(f"deleted {len(deleted)} of {len(victims)}")
+    finish_deleting(out)
+    deleted = 0
+    for run in runs:
+        try:
+            delete(out, run, what)
+            deleted += 1
+        except BadInput as error:  # somebody is training it, or it has changed meanwhile
+            print(f"left alone: {error.message}")
+    Store(out).entries()
+    print(f"deleted {deleted} of {len(runs)}")
 
 
 def find_victims(arguments: PruneArguments) -> list[Path]:
-    """What goes. Whoever is running now is never among them."""
-    wanted = arguments.which.status or ("failed" if arguments.what == "runs" else "done")
-    entries = [entry for entry in arguments.which.entries() if entry.state == wanted != "running"]
-    folders = [arguments.which.out / entry.path for entry in entries]
-    if arguments.what == "runs":
-        return folders
-    parts = [folder / arguments.what for folder in folders]
-    return [part for part in parts if part.is_dir()]
-
-
-def delete(path: Path, what: What) -> bool:
-    """Delete a run or a part of it as its owner; False if somebody is training it."""
-    run = path if what == "runs" else path.parent
-    doomed = run.with_name(f".deleted-{os.getpid()}-{run.name}")
-    try:
-        with own(run):
-            if what != "runs":
-                shutil.rmtree(path)
-                return True
-            # out of sight in one step: nobody ever finds half a run
-            run.rename(doomed)
-    except BadInput as error:
-        print(f"left alone: {error.message}")
-        return False
-    shutil.rmtree(doomed)
-    return True
+    """The runs that go, or of which a part does, read from the folders. Never one that is running."""
+    which = arguments.which
+    wanted = which.status or ("failed" if arguments.what == "runs" else "done")
+    found = []
+    for entry in Store(which.out).entries(which.filter(), from_folders=True):
+        run = which.out / entry.path
+        if not entry.state == wanted != "running":
+            continue
+        try:
+            require_deletable(which.out, run, arguments.what)
+        except BadInput as error:
+            print(f"left alone: {error.message}")
+            continue
+        if arguments.what == "runs" or (run / arguments.what).is_dir():
+            found.append(run)
+    return found
 
 
 def size_of(folder: Path) -> int:
     """Bytes of all files below the folder."""
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    return sum(path.lstat().st_size for path in folder.rglob("*") if path.is_file())

@@ -22,7 +22,7 @@ from internalize.runs.folder import Run
 from internalize.runs.lock import living_state
 
 INDEX = ".index.sqlite"
-SCHEMA = 2
+SCHEMA = 3
 """Goes up when the table changes; an index of another schema is made anew."""
 OLDER_SUBJECTS = ("task", "circuit", "game")
 OLDER_ACCURACIES = ("id_accuracy", "accuracy", "raw_optimal_rate")
@@ -96,17 +96,22 @@ class Store:
         require(out.is_dir(), "out", f"there is no folder {out}")
         self.out = out
 
-    def entries(self, wanted: Filter | None = None) -> list[Entry]:
-        """All runs that pass the filter, by path, as their folders are now."""
+    def entries(self, wanted: Filter | None = None, from_folders: bool = False) -> list[Entry]:
+        """All runs that pass the filter, by path, as their folders are now.
+
+        from_folders: read every folder and believe no index, for whoever is going to delete some.
+        """
         wanted = wanted or Filter()
         condition, values = wanted.sql()
         query = f"SELECT {', '.join(COLUMNS)} FROM runs WHERE {condition} ORDER BY path"
 
         def read(index: sqlite3.Connection) -> list[Entry]:
-            _refresh(index, self.out)
-            return [self._as_it_is(Entry(*row)) for row in index.execute(query, values)]
+            there = _refresh(index, self.out)
+            rows = [Entry(*row) for row in index.execute(query, values)]
+            return [self._as_it_is(entry) for entry in rows if entry.path in there]
 
-        return [entry for entry in self._with_index(read) if wanted.state in (None, entry.state)]
+        found = self._with_index(read, from_folders)
+        return [entry for entry in found if wanted.state in (None, entry.state)]
 
     def rebuild(self) -> int:
         """Forget the index and read every folder again; the number of runs."""
@@ -122,12 +127,14 @@ class Store:
         """A run that was killed says that it is running, but nobody owns it."""
         return replace(entry, state=living_state(RunState(entry.state), self.out / entry.path))
 
-    def _with_index(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
+    def _with_index(self, work: Callable[[sqlite3.Connection], Result], in_memory: bool = False) -> Result:
         """A damaged index is made anew; where none can be written, one in memory does for this once."""
-        places = [str(self.out / INDEX), str(self.out / INDEX), ":memory:"]
+        if (self.out / INDEX).is_symlink():  # a database is none of ours that is kept elsewhere
+            self._delete()
+        places = [":memory:"] if in_memory else [str(self.out / INDEX), str(self.out / INDEX), ":memory:"]
         while True:
             try:
-                with closing(_connect(places.pop(0))) as index:
+                with closing(_connect(places.pop(0), self.out)) as index:
                     return work(index)
             except sqlite3.OperationalError:  # a read-only folder, or a writer that never ends
                 if not places:
@@ -144,17 +151,27 @@ class Store:
                 (self.out / f"{INDEX}{ending}").unlink(missing_ok=True)
 
 
-def _connect(place: str) -> sqlite3.Connection:
+TABLE = f"CREATE TABLE runs (path TEXT PRIMARY KEY, {', '.join(COLUMNS[1:])}) WITHOUT ROWID"
+HOME = "CREATE TABLE home (folder TEXT)"
+"""Which folder the index was made for: one that came with a folder from elsewhere knows nothing of this one."""
+
+
+def _connect(place: str, out: Path) -> sqlite3.Connection:
     index = sqlite3.connect(place, timeout=BUSY_SECONDS)
     try:
         index.execute("PRAGMA journal_mode = WAL")
         index.execute("PRAGMA synchronous = OFF")  # it can always be made again
-        if index.execute("PRAGMA user_version").fetchone()[0] != SCHEMA:
+        index.execute("PRAGMA trusted_schema = OFF")
+        if not _is_ours(index, out):
             with index:
                 index.execute("BEGIN IMMEDIATE")
-                index.execute("DROP TABLE IF EXISTS runs")
-                rest = ", ".join(COLUMNS[1:])
-                index.execute(f"CREATE TABLE runs (path TEXT PRIMARY KEY, {rest}) WITHOUT ROWID")
+                if _is_ours(index, out):  # another process was faster
+                    return index
+                if _schema(index):
+                    raise sqlite3.DatabaseError("an index from elsewhere, or of another schema")
+                index.execute(TABLE)
+                index.execute(HOME)
+                index.execute("INSERT INTO home VALUES (?)", [_home(out)])
                 index.execute(f"PRAGMA user_version = {SCHEMA}")
     except BaseException:
         index.close()
@@ -162,19 +179,38 @@ def _connect(place: str) -> sqlite3.Connection:
     return index
 
 
-def _refresh(index: sqlite3.Connection, out: Path) -> None:
-    """Read the folders that are new or changed, forget those that are gone."""
+def _schema(index: sqlite3.Connection) -> set[str]:
+    """All that is defined in it: also views and triggers, with which a received file could make up rows."""
+    return {sql for (sql,) in index.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")}
+
+
+def _is_ours(index: sqlite3.Connection, out: Path) -> bool:
+    if index.execute("PRAGMA user_version").fetchone()[0] != SCHEMA or _schema(index) != {TABLE, HOME}:
+        return False
+    return index.execute("SELECT folder FROM home").fetchall() == [(_home(out),)]
+
+
+def _home(out: Path) -> str:
+    """What no copy of a folder has in common with it."""
+    folder = out.stat()
+    return f"{folder.st_dev}.{folder.st_ino}"
+
+
+def _refresh(index: sqlite3.Connection, out: Path) -> dict[str, str]:
+    """Read the folders that are new or changed, forget those that are gone; the paths that are there."""
     known = dict(index.execute("SELECT path, stamp FROM runs"))
-    skip = len(str(out)) + 1
-    there = {folder[skip:]: _stamp(folder, config) for folder, config in run_folders(out)}
+    there = {
+        Path(folder).relative_to(out).as_posix(): _stamp(folder, config) for folder, config in run_folders(out)
+    }
     changed = [_read(out, path, stamp) for path, stamp in there.items() if known.get(path) != stamp]
     gone = [(path,) for path in known if path not in there]
     if not changed and not gone:
-        return
+        return there
     places = ", ".join("?" * len(COLUMNS))
     with index:
         index.executemany(f"INSERT OR REPLACE INTO runs VALUES ({places})", changed)
         index.executemany("DELETE FROM runs WHERE path = ?", gone)
+    return there
 
 
 def _stamp(folder: str, config: os.stat_result) -> str:

@@ -1,6 +1,5 @@
 """Traces as tokens."""
 
-from internalize.sequences.rendering import Answers, Renderer
-from internalize.sequences.vocabulary import Vocabulary
+from internalize.sequences.rendering import Answers, Renderer, Vocabulary
 
 __all__ = ["Answers", "Renderer", "Vocabulary"]

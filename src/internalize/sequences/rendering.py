@@ -1,29 +1,75 @@
 """From traces to token sequences (σ_1 … σ_T, q_0, [LEN_L], q_{j_1} … q_{j_K}, EOS) and back.
 
-Every sequence of a batch shows the same states, so the answer is the same slice in all of them and nothing
-here loops over a batch.
+Token ids are input symbols, states, EOS and, for mixtures, LEN_2 … LEN_{T+1}; all disjoint. Every sequence of a
+batch shows the same states, so the answer is the same slice in all of them and nothing here loops over a batch.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from internalize.curricula.curriculum import Shown
-from internalize.sequences.vocabulary import Vocabulary
+from internalize.tasks.semiautomaton import Semiautomaton
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Int
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """Symbol s has id s, state q follows the symbols, then EOS, then the length tokens."""
+
+    symbol_names: tuple[str, ...]
+    state_names: tuple[str, ...]
+    longest_answer: int | None = None
+    """The largest L of the tokens LEN_2 … LEN_L; None where prompts carry no length."""
+
+    @property
+    def first_state(self) -> int:
+        return len(self.symbol_names)
+
+    @property
+    def eos(self) -> int:
+        return self.first_state + len(self.state_names)
+
+    def length_token(self, answer_length: int) -> int:
+        """The id of LEN_L, L = number of answer tokens with EOS."""
+        if self.longest_answer is None or not 2 <= answer_length <= self.longest_answer:
+            raise ValueError(f"there is no token LEN_{answer_length}")
+        return self.eos + answer_length - 1
+
+    @property
+    def size(self) -> int:
+        return self.eos + 1 if self.longest_answer is None else self.eos + self.longest_answer
+
+    def tokens(self) -> tuple[str, ...]:
+        """Readable names, one for each id."""
+        lengths = () if self.longest_answer is None else range(2, self.longest_answer + 1)
+        return (
+            *(f"x:{name}" for name in self.symbol_names),
+            *(f"q:{name}" for name in self.state_names),
+            "EOS",
+            *(f"LEN_{length}" for length in lengths),
+        )
+
+
+def vocabulary_of(task: Semiautomaton, horizon: int, length_hint: bool) -> Vocabulary:
+    return Vocabulary(task.symbol_names, task.state_names, horizon + 1 if length_hint else None)
 
 
 @dataclass(frozen=True)
 class Answers:
-    """Generated answers, read."""
+    """What generated answers say."""
 
-    final_state: Tensor
+    final_state: Int[Tensor, " batch"]
     """(batch,) the state right before EOS; -1 where there is none or no EOS came."""
-    length: Tensor
+    length: Int[Tensor, " batch"]
     """(batch,) tokens written, EOS included (all of them where no EOS came)."""
-    ended: Tensor
+    ended: Bool[Tensor, " batch"]
     """(batch,) whether EOS came."""
 
 
@@ -54,7 +100,9 @@ class Renderer:
         """Positions the model needs: all it reads while it writes `generation_limit` tokens."""
         return self.prompt_length + self.generation_limit - 1
 
-    def prompt(self, symbols: Tensor, answer_length: int | None = None) -> Tensor:
+    def prompt(
+        self, symbols: Int[Tensor, "batch {self.horizon}"], answer_length: int | None = None
+    ) -> Int[Tensor, "batch {self.prompt_length}"]:
         """(batch, T) symbols to (batch, prompt_length) tokens; answer_length = L of LEN_L, for mixtures."""
         ends = [self.vocabulary.first_state + self.initial_state]
         if self.length_hint:
@@ -64,18 +112,25 @@ class Renderer:
         tail = torch.tensor(ends, device=symbols.device).expand(symbols.shape[0], -1)
         return torch.cat([symbols, tail], dim=1)
 
-    def answer(self, states: Tensor, shown: Shown) -> Tensor:
+    def answer(
+        self, states: Int[Tensor, "batch {self.horizon}+1"], shown: Shown
+    ) -> Int[Tensor, "batch {len(shown)}+1"]:
         """(batch, T+1) states q_0 … q_T to (batch, K+1) tokens: the shown states and EOS."""
         index = torch.tensor(shown, device=states.device)
         tokens = states.index_select(1, index) + self.vocabulary.first_state
         eos = tokens.new_full((tokens.shape[0], 1), self.vocabulary.eos)
         return torch.cat([tokens, eos], dim=1)
 
-    def sequence(self, symbols: Tensor, states: Tensor, shown: Shown) -> Tensor:
+    def sequence(
+        self,
+        symbols: Int[Tensor, "batch {self.horizon}"],
+        states: Int[Tensor, "batch {self.horizon}+1"],
+        shown: Shown,
+    ) -> Int[Tensor, "batch {self.prompt_length}+{len(shown)}+1"]:
         """Prompt and answer: (batch, prompt_length + K + 1) tokens."""
         return torch.cat([self.prompt(symbols, len(shown) + 1), self.answer(states, shown)], dim=1)
 
-    def read(self, generated: Tensor) -> Answers:
+    def read(self, generated: Int[Tensor, "batch written"]) -> Answers:
         """(batch, G) tokens written after the prompt; whatever follows the first EOS is ignored."""
         is_eos = generated == self.vocabulary.eos
         ended = is_eos.any(dim=1)
@@ -86,8 +141,8 @@ class Renderer:
         length = torch.where(ended, first_eos + 1, generated.shape[1])
         return Answers(torch.where(valid, state, -1), length, ended)
 
-    def text(self, tokens: Tensor) -> list[str]:
-        """Readable sequences, one a row of (batch, length) tokens, up to and with EOS."""
+    def text(self, tokens: Int[Tensor, "batch length"]) -> list[str]:
+        """Readable sequences, one for each row of tokens, up to and with EOS."""
         names = self.vocabulary.tokens()
         rows = []
         for row in tokens.tolist():

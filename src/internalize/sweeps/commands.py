@@ -12,13 +12,14 @@ from typing import Annotated, Any
 import tyro
 from tyro.constructors import PrimitiveConstructorSpec
 
+from internalize.configs.trust import TrustOption, others_files, own_files
 from internalize.display.fleet import fleet_view
 from internalize.errors import BadInput, require
 from internalize.runs.commands import write_files
 from internalize.runs.finding import runs_folder
-from internalize.runtime.execution import Execution
+from internalize.runtime.execution import Execution, resolve_device
 from internalize.runtime.fleet.pool import local_pool
-from internalize.sweeps.collect import collect, groups, settings
+from internalize.sweeps.collection import collect, groups, settings
 from internalize.sweeps.plan import DEFAULT_UTILISATION, Costs, expected_seconds, find_gpu, plan, together
 from internalize.sweeps.report import (
     announcement,
@@ -46,7 +47,7 @@ SweepName = Annotated[str, tyro.conf.Positional]
 
 
 @dataclass(frozen=True)
-class SweepArguments:
+class SweepArguments(TrustOption):
     """Carry out all runs of a sweep, each once: here or on a cluster. The same command goes on."""
 
     file: SweepName
@@ -75,7 +76,8 @@ class SweepArguments:
 def sweep_command(arguments: SweepArguments) -> int:
     execution = arguments.execution
     require_possible(execution, arguments.backend, arguments.workers, arguments.retries, arguments.ray)
-    sweep = _find(arguments.file)
+    with others_files() if arguments.dry_run else own_files():
+        sweep = _find(arguments.file)
     if sweep is None:
         return 2
     now = standing(sweep, execution.out, arguments.retry_failed)
@@ -132,8 +134,10 @@ def _announce(sweep: Sweep, now: Standing, seconds: list[float] | None, argument
         return
     costs = Costs(execution)
     found = [costs(sweep.cases[index].prepared) for index in now.todo]
-    for cost in found if arguments.backend == "local" else ():
-        cost.require_memory(costs.device)
+    if arguments.backend == "local":
+        device = resolve_device(execution.device)
+        for cost in found:
+            cost.require_memory(device)
     disk = sum(cost.disk_bytes for cost in found)
     if not execution.quiet:
         workers = local_pool(execution, arguments.workers, len(now.todo)).size
@@ -155,7 +159,7 @@ def _report(outcome: SweepOutcome, arguments: SweepArguments) -> None:
 
 
 @dataclass(frozen=True)
-class CollectArguments:
+class CollectArguments(TrustOption):
     """The finished runs of a sweep as one table, success rates by any field, and what is missing."""
 
     file: SweepName
@@ -215,7 +219,7 @@ WholeNumbers = PrimitiveConstructorSpec[tuple[int, ...]](
 
 
 @dataclass(frozen=True)
-class PlanArguments:
+class PlanArguments(TrustOption):
     """What sweeps would take on GPUs, from counted operations and a stated utilisation: nothing is trained."""
 
     files: Annotated[tuple[str, ...], tyro.conf.Positional]

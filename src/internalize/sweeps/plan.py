@@ -14,21 +14,21 @@ from internalize.errors import BadInput, closest, require
 from internalize.runtime.execution import Execution, resolve_device, threads
 from internalize.runtime.forecast import Forecast
 from internalize.runtime.kind import Prepared
+from internalize.runtime.streams import CPU
 from internalize.sweeps.sweep import Sweep
 
 
 class Costs:
-    """The forecasts of many runs; what seeds have in common is counted once."""
+    """The forecasts of many runs, counted on the processor; what seeds have in common is counted once."""
 
     def __init__(self, execution: Execution) -> None:
-        self.device = resolve_device(execution.device)
         self._keep_stages = execution.keep_stages
         self._known: dict[str, Forecast] = {}
 
     def __call__(self, prepared: Prepared) -> Forecast:
         key = json.dumps([prepared.identity.kind, {**prepared.identity.config, "seed": 0}], sort_keys=True)
         if key not in self._known:
-            self._known[key] = prepared.kind.forecast(prepared, self.device, self._keep_stages)
+            self._known[key] = prepared.kind.forecast(prepared, CPU, self._keep_stages)
             prepared.release()
         return self._known[key]
 
@@ -43,9 +43,9 @@ def expected_seconds(
     progress: told before each measurement, with how many are done and how many there are. Refuses a run that
     this machine's memory cannot hold.
     """
-    costs = Costs(execution)
+    costs, device = Costs(execution), resolve_device(execution.device)
     for run in runs:
-        costs(run).require_memory(costs.device)
+        costs(run).require_memory(device)
     tried = {run.pace: run for run in reversed(runs)}
     measured: dict[str, float] = {}
     for pace, run in tried.items():

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from internalize.contract import RunState
 from internalize.display.terminal import duration, results_table
-from internalize.sweeps.collect import Collected, Group
+from internalize.sweeps.collection import Collected, Group
 from internalize.sweeps.plan import Gpu, Plan
 from internalize.sweeps.run import Standing, SweepOutcome
 from internalize.sweeps.sweep import Case, Sweep

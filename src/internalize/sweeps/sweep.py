@@ -16,6 +16,7 @@ from typing import Any
 from internalize.configs.codec import from_json, to_json
 from internalize.configs.data_files import read_data
 from internalize.configs.named import is_object_name, load_object
+from internalize.configs.trust import Untrusted, own_files
 from internalize.contract import Json
 from internalize.errors import BadInput, closest, require
 from internalize.kinds import find_kind
@@ -81,17 +82,27 @@ def sweep_of(
     group of fields, with a mapping as value.
     seeds: a number of seeds, from the base's seed (or 0) up, or the seeds themselves.
     """
+    with own_files():  # whoever calls this names the files in a program of their own
+        return _sweep(name, kind, base, Axes(cases, zipped, grid), seeds)
+
+
+def _sweep(name: str, kind: str, base: Mapping[str, Any], axes: Axes, seeds: int | Sequence[int]) -> Sweep:
     found_kind = find_kind(kind)
     leaves("base", base)
-    axes, base = Axes(cases, zipped, grid), to_json(dict(base))
+    base = to_json(dict(base))
     found, problems = [], _Problems()
+    untrusted: dict[Path, None] = {}
     for fields, seed in itertools.product(axes.combinations(), seeds_of(seeds, base.get("seed", 0))):
         own = {**flat(fields, lists_as_text=False), "seed": seed}
         try:
             config = from_json(found_kind.config, _filled_in(base, {**fields, "seed": seed}))
             found.append(Case(prepare_by(found_kind, config), own))
+        except Untrusted as problem:
+            untrusted |= dict.fromkeys(problem.files)
         except BadInput as problem:
             problems.add(problem, own)
+    if untrusted:
+        raise Untrusted("sweep", list(untrusted))
     problems.raise_if_any()
     _refuse_twins(found)
     return Sweep(name, tuple(_named_alike(found)))
@@ -101,6 +112,8 @@ def find_sweep(name: Path | str) -> Sweep:
     """The sweep of a file, or one made in Python: `file.py:NAME` or `module:NAME`.
 
     Of a figure, or of whatever else has a method `sweep`, the runs of one tier: `file.py:FIGURE@TIER`.
+    Python files, also those that a YAML file names, are executed only if they are trusted, or inside
+    `own_files`, where the sweep is to be carried out.
     """
     text, tier = _with_tier(str(name))
     bare = text.endswith(".py")
@@ -130,7 +143,7 @@ def _with_tier(text: str) -> tuple[str, str | None]:
 
 
 def read_sweep(path: Path | str) -> Sweep:
-    """The sweep that a YAML or JSON file describes."""
+    """The sweep that a YAML or JSON file describes; of the Python files that it names see `find_sweep`."""
     path = Path(path)
     data = _read(path)
     for key in data:
@@ -145,14 +158,12 @@ def read_sweep(path: Path | str) -> Sweep:
         require(
             isinstance(data.get(key, {}), shape), key, f"must be a mapping of {word}, got {data.get(key)!r}"
         )
-    return sweep_of(
+    return _sweep(
         str(data.get("name", path.stem)),
         str(data.get("kind", "chain")),
         data.get("base") or {},
-        grid=data.get("grid"),
-        zipped=data.get("zip"),
-        cases=data.get("cases"),
-        seeds=data.get("seeds", 1),
+        Axes(data.get("cases"), data.get("zip"), data.get("grid")),
+        data.get("seeds", 1),
     )
 
 

@@ -10,22 +10,27 @@ computed: the last one is taken away first. Not given, it is every gate but the 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from graphlib import CycleError, TopologicalSorter
-from typing import Literal, get_args
+from pathlib import Path
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from internalize.configs.data_files import read_data
+from internalize.configs.named import Copies, Source, is_object_name, load_object
 from internalize.errors import BadInput, closest, require
+from internalize.tasks.names import SUFFIXES
 
 Operation = Literal["and", "or", "xor", "not", "majority"]
 OPERATIONS: tuple[str, ...] = get_args(Operation)
-Bits = NDArray[np.uint8]
+BitArray = NDArray[np.uint8]
 
 
 @dataclass(frozen=True)
@@ -101,14 +106,16 @@ class Circuit:
 
     @cached_property
     def hint_names(self) -> tuple[str, ...]:
-        """z_1 … z_H."""
+        """The names of the hints z_1 … z_H."""
         if self.hints is not None:
             return self.hints
         return tuple(gate.name for gate in self.order if gate.name != self.output)
 
     def evaluate(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """(batch, d) uint8 bits to (batch, H) hints and (batch,) labels, uint8."""
-        values: dict[str, Bits] = dict(zip(self.input_names, np.ascontiguousarray(x.numpy().T), strict=True))
+        values: dict[str, BitArray] = dict(
+            zip(self.input_names, np.ascontiguousarray(x.numpy().T), strict=True)
+        )
         for gate in self.order:
             values[gate.name] = _VALUE[gate.operation]([values[name] for name in gate.arguments])
         hints = np.empty((len(x), len(self.hint_names)), np.uint8)
@@ -117,12 +124,12 @@ class Circuit:
         return torch.from_numpy(hints), torch.from_numpy(values[self.output].copy())
 
 
-def _majority(arguments: Sequence[Bits]) -> Bits:
+def _majority(arguments: Sequence[BitArray]) -> BitArray:
     total = np.stack(arguments).sum(axis=0, dtype=np.int64)
     return np.asarray(2 * total > len(arguments), dtype=np.uint8)
 
 
-_VALUE: dict[str, Callable[[Sequence[Bits]], Bits]] = {
+_VALUE: dict[str, Callable[[Sequence[BitArray]], BitArray]] = {
     "and": lambda a: reduce(np.bitwise_and, a),
     "or": lambda a: reduce(np.bitwise_or, a),
     "xor": lambda a: reduce(np.bitwise_xor, a),
@@ -164,3 +171,66 @@ def majority_of_parities(groups: int, size: int) -> Circuit:
             gates.append(Gate(f"p{group}.{t}", "xor", (*before, bit)))
     label = Gate("y", "majority", tuple(f"p{group}.{size}" for group in range(1, groups + 1)))
     return Circuit(f"majority{groups}x{size}", groups * size, (*gates, label), "y")
+
+
+KEYS = ["name", "inputs", "gates", "output", "hints"]
+KNOWN = "parity, adder<n>, majority<m>x<n>, a .json or .yaml file, or module:attribute"
+
+
+def find_circuit(text: str, field: str, copies: Copies) -> tuple[Circuit, Source | None]:
+    """A circuit, and the user's file behind it where there is one. `parity` has arguments: not found here."""
+    if text.lower().endswith(SUFFIXES):
+        path = copies.get(text, Path(text))
+        return read_circuit(path, field), Source(text, path)
+    if is_object_name(text):
+        made, source = load_object(text, field, copies)
+        return _users_circuit(made, text, field), source
+    adder = re.fullmatch(r"adder(\d{1,4})", text)
+    if adder is not None:
+        return addition_circuit(int(adder[1])), None
+    parities = re.fullmatch(r"majority(\d{1,4})x(\d{1,4})", text)
+    if parities is not None:
+        return majority_of_parities(int(parities[1]), int(parities[2])), None
+    raise BadInput(field, f"unknown circuit {text!r}; known: {KNOWN}")
+
+
+def read_circuit(path: Path, field: str) -> Circuit:
+    """Read and check the file; every problem is one line that names the file and the key in it."""
+    data, where = read_data(path, field), f"{field} ({path.name})"
+    require(isinstance(data, dict), where, f"must be an object with the keys {', '.join(KEYS)}")
+    for key in data:
+        require(key in KEYS, where, f"unknown key {key!r}{closest(str(key), KEYS)}; known: {', '.join(KEYS)}")
+    for key in ("inputs", "gates", "output"):
+        require(key in data, where, f"{key} is missing")
+    number = isinstance(data["inputs"], int) and not isinstance(data["inputs"], bool)
+    require(number, where, f"inputs must be a whole number, got {data['inputs']!r}")
+    require(_texts_of_texts(data["gates"]), where, 'gates must be a list such as [["y", "and", "x1", "x2"]]')
+    hints = data.get("hints")
+    good = hints is None or _texts(hints)
+    require(good, where, f"hints must be a list of names of gates, got {hints!r}")
+    try:
+        gates = tuple(Gate(line[0], line[1], tuple(line[2:])) for line in data["gates"])
+        shown = None if hints is None else tuple(hints)
+        return Circuit(str(data.get("name", path.stem)), data["inputs"], gates, data["output"], shown)
+    except BadInput as error:
+        raise BadInput(where, str(error)) from None
+
+
+def _texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(text, str) for text in value)
+
+
+def _texts_of_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(_texts(line) and len(line) >= 3 for line in value)
+
+
+def _users_circuit(made: object, text: str, field: str) -> Circuit:
+    try:
+        circuit = made() if callable(made) else made
+    except BadInput as error:
+        raise BadInput(field, f"{text}: {error}") from None
+    except Exception as error:  # a user's function may fail in any way
+        raise BadInput(field, f"{text} failed: {type(error).__name__}: {error}") from error
+    require(isinstance(circuit, Circuit), field, f"{text} is not a Circuit but {circuit!r}")
+    assert isinstance(circuit, Circuit)
+    return circuit

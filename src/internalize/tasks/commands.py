@@ -51,7 +51,7 @@ def tasks_command(arguments: TasksArguments) -> None:
 
 
 def task_as_json(task: Semiautomaton) -> dict[str, object]:
-    """The same form that `tasks/files.py` reads."""
+    """The same form that `tasks/names.py` reads."""
     return {
         "name": task.name,
         "states": list(task.state_names),
@@ -68,7 +68,7 @@ def _print_families() -> None:
         ["C2xC3", "direct product: both run side by side, on pairs of symbols"],
         [
             "file.json, file.yaml",
-            'your own: {"transitions": [[0, 1], [1, 0]]}, a row a state, a column a symbol',
+            'your own: {"transitions": [[0, 1], [1, 0]]}, one row for each state, one column for each symbol',
         ],
         [
             "module:attribute",

@@ -24,7 +24,7 @@ MOST_PANELS = 25
 MOST_WORDS = 12
 """With more arrows than this, symbols of several letters are named in a legend, not on the arrows."""
 COLOURS = (PALETTE[6], PALETTE[1], PALETTE[0], PALETTE[2], PALETTE[4], PALETTE[3], PALETTE[5])
-"""One a symbol; grey first, because the first symbol is often the one that changes nothing."""
+"""One colour for each symbol. Grey comes first: the first symbol is often the one that changes nothing."""
 INK = "#1a1b1c"
 
 Point = np.ndarray[Any, np.dtype[np.float64]]
@@ -45,7 +45,7 @@ class Circle:
     """How one circle of states is drawn."""
 
     radius: float
-    """Of a state."""
+    """Radius of a state."""
     font: float
     """Size of the states' names, in points."""
     named: bool
@@ -55,8 +55,8 @@ class Circle:
 def draw_diagram(task: Semiautomaton) -> Figure:
     """The state diagram of a semiautomaton; the initial state has a double ring.
 
-    One circle where its arrows can be told apart; otherwise one circle a symbol. Symbols that share an arrow
-    share its label.
+    There is one circle where its arrows can be told apart, otherwise one circle for each symbol. Symbols that
+    share an arrow share its label.
     """
     states, name = task.states, task.name
     require(states <= MOST_STATES, "task", f"a diagram shows at most {MOST_STATES} states, {name} has {states}")

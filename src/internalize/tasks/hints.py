@@ -44,7 +44,7 @@ def answers(outputs: Tensor, form: Form) -> Tensor:
 
 @dataclass(frozen=True)
 class Bits:
-    """A sample in bits, all uint8."""
+    """A sample in bits; all tensors are uint8."""
 
     x: Tensor
     """(batch, d)."""
@@ -71,7 +71,7 @@ class HintedTask:
 
     @property
     def hints(self) -> int:
-        """H."""
+        """H, the number of hints."""
         return len(self.circuit.hint_names)
 
     def sample(self, removed: Tensor, batch: int, generator: torch.Generator) -> Bits:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from internalize.errors import require
+from internalize.tasks.inputs import all_inputs
 
 MOST_ENUMERATED = 24
 """The largest d for which all 2^d inputs are looked at: beyond, a sample has to do."""
@@ -64,26 +65,13 @@ def random_parity(d: int, k: int, generator: torch.Generator) -> HiddenParity:
 
 
 def uniform_inputs(count: int, d: int, generator: torch.Generator) -> Tensor:
-    """(count, d) uint8: bits drawn uniformly, eight a random byte; consumes the generator."""
+    """(count, d) uint8: bits drawn uniformly, eight from each random byte; consumes the generator."""
     shape = (count, (d + 7) // 8)
     drawn = torch.randint(256, shape, dtype=torch.uint8, generator=generator, device=generator.device)
     return torch.from_numpy(np.unpackbits(drawn.cpu().numpy(), axis=1, count=d))
 
 
-def all_inputs(d: int) -> Iterator[Tensor]:
-    """All 2^d inputs, each once, in blocks of (at most 2^16, d) uint8.
-
-    Within a block only the first coordinates change: their patterns are made once and shared.
-    """
-    low = min(d, BLOCK_BITS)
-    patterns = _bits(torch.arange(2**low), low)
-    for high in range(2 ** (d - low)):
-        block = torch.empty(2**low, d, dtype=torch.uint8)
-        block[:, :low] = patterns
-        block[:, low:] = _bits(torch.tensor([high]), d - low)
-        yield block
-
-
-def _bits(numbers: Tensor, count: int) -> Tensor:
-    """(n,) whole numbers to (n, count) uint8: their binary digits, lowest first."""
-    return ((numbers[:, None] >> torch.arange(count)) & 1).to(torch.uint8)
+def all_bits(d: int) -> Iterator[Tensor]:
+    """All 2^d inputs, each once, in blocks of (at most 2^16, d) uint8; the first coordinates change fastest."""
+    for block in all_inputs(2, d, 2**BLOCK_BITS):
+        yield block.to(torch.uint8).flip(1)

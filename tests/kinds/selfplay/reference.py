@@ -18,7 +18,7 @@ Evaluate = Callable[[Any], tuple[dict[int, float], float]]
 def random_network(inputs: int, actions: int, seed: int = 0, width: int = 16) -> PolicyValue:
     """A network with strong opinions, none of them learned."""
     generator = torch.Generator().manual_seed(seed)
-    network = PolicyValue(inputs, actions, width, 2).initialize(generator)
+    network = PolicyValue(inputs, actions, width, 2).initialise(generator)
     with torch.no_grad():
         for head in (network.policy, network.value):
             head.weight.copy_(torch.randn(head.weight.shape, generator=generator) * 0.5)

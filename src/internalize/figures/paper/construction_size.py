@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from internalize.constructions.residues import prime_powers
-from internalize.constructions.sizes import Sizes, compare_sizes
+from internalize.constructions.counter import prime_powers
+from internalize.constructions.general import Sizes, compare_sizes
 from internalize.figures.claims import Claim
 from internalize.figures.derived import no_columns
 from internalize.figures.figure import Figure, Material

@@ -17,12 +17,10 @@ from internalize.errors import require, require_seed
 from internalize.kinds.chain.starting_weights import find_weights, read_starting_weights
 from internalize.models.gpt2 import ModelConfig
 from internalize.models.own_network import OwnNetwork, find_network
-from internalize.models.step import Precision
-from internalize.sequences.rendering import Renderer
-from internalize.sequences.vocabulary import vocabulary_of
-from internalize.tasks.inputs import parse_inputs
+from internalize.models.path import Precision
+from internalize.sequences.rendering import Renderer, vocabulary_of
+from internalize.tasks.inputs import Split, parse_inputs, require_both_sides
 from internalize.tasks.names import find_task
-from internalize.tasks.split import Split, require_both_sides
 
 if TYPE_CHECKING:
     from internalize.kinds.chain.experiment import ChainExperiment

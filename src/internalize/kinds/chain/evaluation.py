@@ -10,7 +10,7 @@ from internalize.contract import Json
 from internalize.curricula import Curriculum, Shown
 from internalize.measure.accuracy import Measurement, measure
 from internalize.statistics import SUCCESS, Interval
-from internalize.tasks.split import both_sides
+from internalize.tasks.inputs import both_sides
 
 if TYPE_CHECKING:
     from internalize.contract import Row

@@ -18,22 +18,19 @@ from internalize.kinds.chain.data import TrainingData
 from internalize.kinds.chain.evaluation import evaluation_row, summary_row
 from internalize.kinds.chain.starting_weights import find_weights, read_starting_weights
 from internalize.kinds.chain.state import AnswerAverages, ChainState, part_of
-from internalize.measure.network_cost import Costs, costs_of
-from internalize.measure.transformer import TransformerPredictor
-from internalize.models.adamw import AdamW
-from internalize.models.flat import flatten_parameters
+from internalize.measure.cost import NetworkCosts, costs_of
+from internalize.measure.predictor import TransformerPredictor
 from internalize.models.gpt2 import GPT2
 from internalize.models.huggingface import folder_files, is_exportable
-from internalize.models.kernel import Kernel, choose_kernel, make_step
 from internalize.models.language_model import LanguageModel
 from internalize.models.own_network import find_network
+from internalize.models.parameters import AdamW, flatten_parameters
+from internalize.models.path import Kernel, choose_kernel, make_step
 from internalize.runtime.experiment import Finish
 from internalize.runtime.streams import Streams
-from internalize.sequences.rendering import Renderer
-from internalize.sequences.vocabulary import vocabulary_of
-from internalize.tasks.inputs import InputDistribution, parse_inputs
+from internalize.sequences.rendering import Renderer, vocabulary_of
+from internalize.tasks.inputs import InputDistribution, Split, one_side, parse_inputs
 from internalize.tasks.names import find_task
-from internalize.tasks.split import Split, one_side
 
 
 class ChainExperiment:
@@ -91,7 +88,7 @@ class ChainExperiment:
         return self._make_model(self.renderer.vocabulary.size, self.renderer.context).to(self.device)
 
     @cached_property
-    def costs(self) -> Costs:
+    def costs(self) -> NetworkCosts:
         """What its models cost, whatever their weights."""
         with torch.device("meta"):  # of GPT-2 only the shapes are needed
             return costs_of(self._make_model(self.renderer.vocabulary.size, self.renderer.context))

@@ -12,8 +12,8 @@ from internalize.kinds.chain.data import BULK, TrainingData
 from internalize.kinds.chain.evaluation import modes
 from internalize.kinds.chain.experiment import ChainExperiment
 from internalize.kinds.chain.state import ChainState
-from internalize.measure.generation import generate
-from internalize.models.kernel import make_decoder
+from internalize.measure.predictor import generate
+from internalize.models.path import make_decoder
 from internalize.runtime.execution import KeepStages
 from internalize.runtime.forecast import Forecast, Need, disk_bytes, measurements, median_seconds
 from internalize.runtime.streams import Streams

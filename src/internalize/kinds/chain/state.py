@@ -10,10 +10,9 @@ import torch
 from torch import Tensor
 
 from internalize.curricula import Progress, ScheduleConfig
-from internalize.models.adamw import AdamW
-from internalize.models.kernel import Kernel
 from internalize.models.language_model import LanguageModel
-from internalize.models.step import AnswerStats, Step
+from internalize.models.parameters import AdamW
+from internalize.models.path import AnswerStats, Kernel, Step
 
 
 class AnswerAverages:

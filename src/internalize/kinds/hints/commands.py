@@ -12,6 +12,8 @@ import tyro
 from rich.console import Console
 
 from internalize.configs.folders import make_folder, require_writable
+from internalize.configs.outputs import write_output
+from internalize.configs.trust import own_files
 from internalize.display.learning_curves import draw_hint_accuracy
 from internalize.display.plots import save
 from internalize.display.terminal import duration, percent, results_table
@@ -57,7 +59,8 @@ class HintsDrawArguments:
 def hints_command(arguments: HintsArguments) -> int | None:
     config, execution = arguments.config, arguments.execution
     require_writable(execution.out)
-    prepared = prepare(config)
+    with own_files():
+        prepared = prepare(config)
     if not execution.quiet:
         announce(prepared, execution)
     if arguments.many.seeds is None and not arguments.compare:
@@ -164,8 +167,8 @@ def write_comparison(
     rows = curve_rows(runs)
     make_folder(folder, "drawings")
     save(draw_hint_accuracy(curves(rows), config["label_noise"], _title(runs)), folder / "hints")
-    (folder / "curves.csv").write_text(Table(rows).to_csv(), encoding="utf-8")
-    (folder / "ends.csv").write_text(Table(ends).to_csv(), encoding="utf-8")
+    write_output(folder / "curves.csv", Table(rows).to_csv())
+    write_output(folder / "ends.csv", Table(ends).to_csv())
     shared = {name: value for name, value in config.items() if name not in ("method", "seed")}
     record = {
         "config": shared,
@@ -175,4 +178,4 @@ def write_comparison(
         "drawn": provenance(torch.device("cpu")),
     }
     text = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
-    (folder / "hints.json").write_text(text, encoding="utf-8")
+    write_output(folder / "hints.json", text)

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from internalize.configs.named import Copies, Source
 from internalize.configs.typed import typed
 from internalize.errors import require, require_seed
-from internalize.models.step import Precision
-from internalize.tasks.circuit_names import find_circuit
-from internalize.tasks.circuits import Circuit, parity_circuit
+from internalize.models.path import Precision
+from internalize.tasks.circuits import Circuit, find_circuit, parity_circuit
 from internalize.tasks.hints import Form, HintedTask, Replacement
 from internalize.tasks.parity import HiddenParity
 

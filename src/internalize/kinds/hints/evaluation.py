@@ -16,7 +16,7 @@ from internalize.measure.internalization import Clause
 from internalize.models.mlp import MLP
 from internalize.statistics import SUCCESS, Rate
 from internalize.tasks.hints import HintedTask, answers, neutral_number
-from internalize.tasks.parity import all_inputs
+from internalize.tasks.parity import all_bits
 
 if TYPE_CHECKING:
     from internalize.contract import Row
@@ -83,7 +83,7 @@ def definition(
 
     def inputs() -> Iterator[Tensor]:
         if exact:
-            return all_inputs(circuit.inputs)
+            return all_bits(circuit.inputs)
         target, samples = measuring(experiment.task), experiment.config.evaluation.final_samples
         return iter([target.sample(torch.tensor([0]), samples, streams("definition")).x])
 

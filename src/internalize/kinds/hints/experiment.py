@@ -15,7 +15,7 @@ from internalize.kinds.hints.data import HintedData
 from internalize.kinds.hints.evaluation import evaluation_row, summary_row
 from internalize.kinds.hints.predictor import HintsPredictor
 from internalize.kinds.hints.state import HintsState
-from internalize.models.mlp import MLP, SGD, Shape, mlp_from, new_mlp
+from internalize.models.mlp import MLP, SGD, MLPShape, mlp_from, new_mlp
 from internalize.runtime.experiment import Finish
 from internalize.runtime.streams import Streams
 
@@ -33,9 +33,9 @@ class HintsExperiment:
         self.data = HintedData(config, self.task, device)
 
     @property
-    def shape(self) -> Shape:
+    def shape(self) -> MLPShape:
         inputs = self.task.circuit.inputs + self.task.hints
-        return Shape(inputs, self.config.depth, self.config.hidden_width)
+        return MLPShape(inputs, self.config.depth, self.config.hidden_width)
 
     # The state -------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from internalize.kinds.hints.config import HintsConfig
 from internalize.kinds.hints.data import BULK
 from internalize.kinds.hints.evaluation import MOST_CHECKED, evaluation_row
 from internalize.kinds.hints.experiment import HintsExperiment
-from internalize.models.mlp import Shape
+from internalize.models.mlp import MLPShape
 from internalize.runtime.execution import KeepStages
 from internalize.runtime.forecast import Forecast, Need, disk_bytes, measurements, median_seconds, seconds_of
 from internalize.runtime.streams import Streams
@@ -66,7 +66,7 @@ def seconds_of_run(experiment: HintsExperiment, device: torch.device, measuring_
     return training * config.all_steps / state.step + measuring
 
 
-def step_flops(shape: Shape, batch: int) -> int:
+def step_flops(shape: MLPShape, batch: int) -> int:
     """Forward, the weights' gradient, and what is handed down, which the first layer has no use for."""
     return batch * (3 * shape.flops - 2 * shape.width * shape.inputs)
 
@@ -84,13 +84,13 @@ def final_flops(experiment: HintsExperiment) -> int:
     return samples * (2 * g + 2 * h) + checked * (g + h)
 
 
-def _subnetwork(experiment: HintsExperiment) -> Shape:
+def _subnetwork(experiment: HintsExperiment) -> MLPShape:
     """h, which reads the bits alone."""
     shape = experiment.shape
-    return Shape(experiment.task.circuit.inputs, shape.depth, shape.width)
+    return MLPShape(experiment.task.circuit.inputs, shape.depth, shape.width)
 
 
-def _memory(config: HintsConfig, shape: Shape) -> int:
+def _memory(config: HintsConfig, shape: MLPShape) -> int:
     """g now and after stage 1, units and their gradients in every layer, and the examples drawn at once."""
     units = 2 * shape.depth * config.batch * shape.width
     examples = BULK * config.batch * (shape.inputs + 1)

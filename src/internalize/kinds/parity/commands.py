@@ -14,6 +14,8 @@ import tyro
 from rich.console import Console
 
 from internalize.configs.folders import make_folder
+from internalize.configs.outputs import write_output
+from internalize.configs.trust import own_files
 from internalize.display.plots import save
 from internalize.display.terminal import duration, errors_console, percent, results_table
 from internalize.errors import require
@@ -66,7 +68,8 @@ def parity_command(arguments: ParityArguments) -> int | None:
     wants = arguments.draw or arguments.drawings is not None
     good = not wants or execution.keep_stages == "all"
     require(good, "keep-stages", "must be all to draw W after every phase")
-    prepared = prepare(config)
+    with own_files():
+        prepared = prepare(config)
     if arguments.many.seeds is not None:
         outcomes = arguments.many.train(prepared, execution)
         for run in finished(outcomes) if wants else ():
@@ -100,10 +103,10 @@ def draw_run(run: Run, d: int, folder: Path) -> None:
     save(draw_attention(parity, weights), folder / "attention")
     if "watch" in phases[0]:
         save(draw_watch(phases), folder / "watch")
-        (folder / "watch.csv").write_text(watch_table(phases).to_csv(), encoding="utf-8")
+        write_output(folder / "watch.csv", watch_table(phases).to_csv())
     record = {"config": run.identity().config, "summary": summary, "provenance": run.provenance()}
     text = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
-    (folder / "parity.json").write_text(text, encoding="utf-8")
+    write_output(folder / "parity.json", text)
 
 
 def evaluations(run: Run) -> list[dict[str, Any]]:
@@ -230,14 +233,14 @@ def _progress(arguments: DiagramArguments) -> Callable[[str], None]:
 def _write(name: Which, table: Table, arguments: DiagramArguments, seconds: float) -> None:
     """The table, its picture, and where both are from."""
     stem = arguments.out / name
-    stem.with_suffix(".csv").write_text(table.to_csv(), encoding="utf-8")
+    write_output(stem.with_suffix(".csv"), table.to_csv())
     record = {
         "settings": {"d": arguments.d, "k": arguments.k, "seeds": arguments.seeds},
         "seconds": round(seconds, 1),
         "provenance": provenance(torch.device("cpu")),
     }
     text = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
-    stem.with_suffix(".json").write_text(text, encoding="utf-8")
+    write_output(stem.with_suffix(".json"), text)
     if name != "contrast":
         pictures = {"theorem": draw_theorem, "threshold": draw_threshold}
         save(pictures[name](table) if name in pictures else draw_stall(table, arguments.d), stem)

@@ -16,10 +16,10 @@ from torch import Tensor
 
 from internalize.measure.internalization import Internalization, check_internalization
 from internalize.measure.predictor import Prediction
-from internalize.models.digest import digest_of
 from internalize.models.linear_attention import parity_activation
+from internalize.models.parameters import digest_of
 from internalize.statistics import clopper_pearson
-from internalize.tasks.parity import BLOCK_BITS, MOST_ENUMERATED, HiddenParity, all_inputs, uniform_inputs
+from internalize.tasks.parity import BLOCK_BITS, MOST_ENUMERATED, HiddenParity, all_bits, uniform_inputs
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ def judge(parity: HiddenParity, W: Tensor, W_chain: Tensor, generator: torch.Gen
 
 def _inputs(parity: HiddenParity, generator: torch.Generator) -> Iterator[Tensor]:
     if parity.d <= MOST_ENUMERATED:
-        yield from all_inputs(parity.d)
+        yield from all_bits(parity.d)
         return
     block = 2**BLOCK_BITS
     for _ in range(SAMPLE // block):

@@ -12,6 +12,8 @@ import tyro
 from rich.console import Console
 
 from internalize.configs.folders import require_writable
+from internalize.configs.outputs import write_output
+from internalize.configs.trust import own_files
 from internalize.display.curves import text_plot
 from internalize.display.plots import save
 from internalize.display.terminal import duration, errors_console, percent, results_table
@@ -39,7 +41,8 @@ class SelfPlayArguments:
 def selfplay_command(arguments: SelfPlayArguments) -> int | None:
     config, execution = arguments.config, arguments.execution
     require_writable(execution.out)
-    prepared = prepare(config)
+    with own_files():
+        prepared = prepare(config)
     if arguments.many.seeds is not None:
         outcomes = arguments.many.train(prepared, execution)
         results = prepared.kind.results
@@ -140,9 +143,9 @@ def selfplay_draw_command(arguments: SelfPlayDrawArguments) -> None:
     try:
         arguments.out.mkdir(parents=True, exist_ok=True)
         save(draw_gap(games, chances), arguments.out / "gap")
-        (arguments.out / "rounds.csv").write_text(_table(runs).to_csv(), encoding="utf-8")
+        write_output(arguments.out / "rounds.csv", _table(runs).to_csv())
         text = json.dumps([_record(run) for run in runs], indent=1, ensure_ascii=False) + "\n"
-        (arguments.out / "selfplay.json").write_text(text, encoding="utf-8")
+        write_output(arguments.out / "selfplay.json", text)
     except OSError as error:
         raise BadInput("out", f"cannot write to {arguments.out}: {error.strerror}") from None
     if not arguments.quiet:

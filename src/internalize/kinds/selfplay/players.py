@@ -20,7 +20,7 @@ from internalize.kinds.selfplay.config import SelfPlayConfig
 from internalize.kinds.selfplay.positions import Positions, draw_starts
 from internalize.kinds.selfplay.search import Evaluations, Rule, search
 from internalize.measure.predictor import Prediction
-from internalize.models.digest import digest_of
+from internalize.models.parameters import digest_of
 from internalize.models.policy_value import PolicyValue
 from internalize.runs.folder import Run
 

@@ -11,8 +11,7 @@ from torch import Tensor
 
 from internalize.contract import Json
 from internalize.kinds.selfplay.config import SelfPlayConfig
-from internalize.models.adamw import AdamW
-from internalize.models.flat import flatten_parameters
+from internalize.models.parameters import AdamW, flatten_parameters
 from internalize.models.policy_value import PolicyValue
 
 BETAS = (0.9, 0.99)
@@ -101,7 +100,7 @@ class SelfPlayState:
 
 
 def new_state(config: SelfPlayConfig, inputs: int, actions: int, generator: torch.Generator) -> SelfPlayState:
-    network = PolicyValue(inputs, actions, config.width, config.depth).initialize(generator)
+    network = PolicyValue(inputs, actions, config.width, config.depth).initialise(generator)
     optimizer = AdamW(*flatten_parameters(network), config.lr, BETAS, config.weight_decay)
     nothing = Examples(
         torch.zeros(0, inputs),

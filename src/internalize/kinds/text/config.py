@@ -15,7 +15,7 @@ from internalize.errors import BadInput, require, require_seed
 from internalize.kinds.text.curriculum import RemovalConfig, Unit
 from internalize.kinds.text.rendering import Boundary
 from internalize.kinds.text.rows import RowsConfig
-from internalize.models.step import Precision
+from internalize.models.path import Precision
 
 HELD_OUT = "id"
 """The name of rows that are drawn as those of the training are."""

@@ -25,8 +25,7 @@ from internalize.kinds.text.predictor import TextPredictor
 from internalize.kinds.text.rendering import Rendered
 from internalize.kinds.text.state import SlotAverages, TextState, part_of
 from internalize.kinds.text.step import TextStep, clip, warm_up
-from internalize.models.adamw import AdamW
-from internalize.models.flat import flatten_parameters
+from internalize.models.parameters import AdamW, flatten_parameters
 from internalize.runtime.experiment import Finish
 from internalize.runtime.streams import Streams
 

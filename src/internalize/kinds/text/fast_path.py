@@ -18,9 +18,9 @@ from internalize.kinds.text.network import drawing_from, weights_of
 from internalize.kinds.text.rendering import Rendered
 from internalize.kinds.text.state import SlotStats
 from internalize.kinds.text.step import TextStep
-from internalize.models.flat import flatten_parameters
 from internalize.models.gpt2 import GPT2, LAYER_NORM_EPSILON, ModelConfig
-from internalize.models.kernel import choose_kernel, make_step
+from internalize.models.parameters import flatten_parameters
+from internalize.models.path import choose_kernel, make_step
 
 AS_OURS = {
     "activation_function": "gelu_new",

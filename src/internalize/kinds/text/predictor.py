@@ -16,7 +16,7 @@ from internalize.kinds.text.evaluation import WrittenAnswer, answer_rows, kept_o
 from internalize.kinds.text.network import weights_of
 from internalize.kinds.text.rendering import CutRow
 from internalize.measure.predictor import Prediction
-from internalize.models.digest import digest_of
+from internalize.models.parameters import digest_of
 
 if TYPE_CHECKING:
     from torch import nn

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from internalize.curricula import Progress, ScheduleConfig
 from internalize.kinds.text.network import weights_of
-from internalize.models.adamw import AdamW
+from internalize.models.parameters import AdamW
 
 RARE = 0.01
 """A slot that fewer than this share of the rows have is not judged: its loss is mostly noise."""

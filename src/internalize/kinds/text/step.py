@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy
 from internalize.kinds.text.network import answer_logits, drawing_from
 from internalize.kinds.text.rendering import UNSCORED, Batch, Rendered, TextRenderer, collate
 from internalize.kinds.text.state import SlotStats
-from internalize.models.step import Precision
+from internalize.models.path import Precision
 
 
 class TextStep:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from internalize.models.fast.attention import Attended, FusedAttention, Products
-from internalize.models.fast.buffers import Buffer
-from internalize.models.fast.plan import Level
-from internalize.models.fast.threads import Workers
-from internalize.models.fast.weights import LayerWeights, Weights
+from internalize.models.fast.attention import Attended, FusedAttention, Level, Products
+from internalize.models.fast.step import ThreadTeam
+from internalize.models.fast.weights import Buffer, LayerWeights, Weights
 from internalize.models.gpt2 import GPT2, LAYER_NORM_EPSILON
-from internalize.models.kernels.gelu import gelu_kernel
-from internalize.models.kernels.rows import normalise
+from internalize.models.kernels.rows import gelu_kernel, normalise
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
 
 ROWS_A_TILE = 1024
 
@@ -34,25 +34,25 @@ class FastDecoder:
         self.weights = Weights(model, "fp32")
         config = model.config
         self.cache = [Buffer.zeros(batch * self.length, 2 * config.width) for _ in range(config.depth)]
-        self.workers = Workers(threads)
+        self.workers = ThreadTeam(threads)
         self.attention = [
             FusedAttention(config, model.context, half=False) for _ in range(self.workers.threads)
         ]
         self.batch = batch
         self.seen = 0
 
-    def prefill(self, tokens: Tensor) -> Tensor:
+    def prefill(self, tokens: Int[Tensor, "batch new"]) -> Float[Tensor, "batch vocabulary"]:
         """Read (batch, new) tokens from the beginning; logits (batch, vocabulary) after the last."""
         self.weights.refresh()
         self.seen = 0
         return self._read(tokens)
 
-    def append(self, tokens: Tensor) -> Tensor:
+    def append(self, tokens: Int[Tensor, " batch"]) -> Float[Tensor, "batch vocabulary"]:
         """Read one more token of each sequence, (batch,); logits (batch, vocabulary) after it."""
         return self._read(tokens[:, None])
 
     @torch.no_grad()
-    def _read(self, tokens: Tensor) -> Tensor:
+    def _read(self, tokens: Int[Tensor, "batch new"]) -> Float[Tensor, "batch vocabulary"]:
         batch, new = tokens.shape
         if batch > self.batch or self.seen + new > self.length:
             raise ValueError(
@@ -76,7 +76,9 @@ class FastDecoder:
 class Tile:
     """Some sequences' new tokens on their way through the layers."""
 
-    def __init__(self, decoder: FastDecoder, attention: FusedAttention, tokens: Tensor, start: int) -> None:
+    def __init__(
+        self, decoder: FastDecoder, attention: FusedAttention, tokens: Int[Tensor, "batch new"], start: int
+    ) -> None:
         """tokens: (batch, new); start: number of the first sequence in the decoder's cache."""
         self.decoder, self.attention, self.tokens, self.start = decoder, attention, tokens, start
         self.batch, self.new = tokens.shape
@@ -89,7 +91,7 @@ class Tile:
         self.row = sequence * np.int32(self.new) + np.arange(-seen, self.new, dtype=np.int32)
         self.gelu = gelu_kernel(half=False)
 
-    def read(self, logits: Tensor) -> None:
+    def read(self, logits: Float[Tensor, "batch vocabulary"]) -> None:
         """Fill the cache for the new positions, and `logits` (batch, vocabulary) with those after the last."""
         weights, model = self.decoder.weights, self.decoder.model
         x = Buffer(model.embed(self.tokens, self.decoder.seen).flatten(0, 1).contiguous())
@@ -119,7 +121,9 @@ class Tile:
         self.gelu(hidden.array, layer.expand_bias.array, hidden.array, np.empty_like(hidden.array))
         return x, self.add(x, hidden.tensor @ layer.contract, layer.contract_bias.tensor)
 
-    def attend(self, qkv: Buffer, cache: Buffer, layer: LayerWeights, first: int, out_row: Any) -> Tensor:
+    def attend(
+        self, qkv: Buffer, cache: Buffer, layer: LayerWeights, first: int, out_row: Any
+    ) -> Float[Tensor, "rows width"]:
         """Mixed values (rows, width) of the queries from position `first` on."""
         config = self.decoder.model.config
         rows = self.batch * (self.decoder.seen + self.new - first)
@@ -133,7 +137,7 @@ class Tile:
         self.attention.forward(products, layer.attention_bias.array, level, to)
         return to.out.tensor
 
-    def add(self, x: Buffer, branch: Tensor, bias: Tensor) -> Buffer:
+    def add(self, x: Buffer, branch: Float[Tensor, "rows width"], bias: Float[Tensor, " width"]) -> Buffer:
         """Add a branch to the residual stream in place; returns the normalised rows."""
         unit = Buffer(torch.empty_like(x.tensor))
         index = np.arange(len(x.array), dtype=np.int32)

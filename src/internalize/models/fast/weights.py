@@ -1,14 +1,51 @@
-"""The model's weights as the products read them, and gradients in the parameters' layout."""
+"""The model's weights as the products read them, and gradients in the parameters' layout.
+
+A buffer is memory seen both by torch (for products) and by numba (for what lies between them).
+"""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from internalize.models.fast.buffers import Buffer, as_array, operand_type
 from internalize.models.gpt2 import GPT2, Block, Conv1D
-from internalize.models.kernels.folding import unfold
-from internalize.models.step import Precision
+from internalize.models.kernels.rows import unfold
+from internalize.models.path import Precision
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Shaped
+
+
+def operand_type(precision: Precision) -> torch.dtype:
+    """The type of the numbers that products read."""
+    return torch.bfloat16 if precision == "bf16" else torch.float32
+
+
+def as_array(tensor: Shaped[Tensor, " *shape"]) -> Any:
+    """The same memory for numba, which sees bfloat16 as uint16."""
+    if tensor.dtype == torch.bfloat16:
+        return tensor.detach().view(torch.int16).numpy().view(np.uint16)
+    return tensor.detach().numpy()
+
+
+class Buffer:
+    """A tensor and the array over its memory; `rows` gives the first ones of both."""
+
+    __slots__ = ("array", "tensor")
+
+    def __init__(self, tensor: Shaped[Tensor, " *shape"], array: Any = None) -> None:
+        self.tensor = tensor
+        self.array = as_array(tensor) if array is None else array
+
+    @classmethod
+    def zeros(cls, *shape: int, dtype: torch.dtype = torch.float32) -> Buffer:
+        return cls(torch.zeros(shape, dtype=dtype))
+
+    def rows(self, count: int) -> Buffer:
+        return Buffer(self.tensor[:count], self.array[:count])
 
 
 class LayerWeights:
@@ -27,7 +64,7 @@ class LayerWeights:
         self.contract_bias = Buffer(block.mlp.c_proj.bias.data)
 
     def refresh(self) -> None:
-        """Follow the parameters."""
+        """Take over what the parameters are now."""
         block = self.block
         fold(block.ln_1, block.attn.c_attn, self.attention, self.attention_bias.tensor)
         fold(block.ln_2, block.mlp.c_fc, self.expand, self.expand_bias.tensor)
@@ -40,7 +77,12 @@ def blocks(model: GPT2) -> list[Block]:
     return [block for block in model.transformer.h if isinstance(block, Block)]
 
 
-def fold(norm: nn.LayerNorm, product: Conv1D, weight: Tensor, bias: Tensor) -> None:
+def fold(
+    norm: nn.LayerNorm,
+    product: Conv1D,
+    weight: Float[Tensor, "inputs outputs"],
+    bias: Float[Tensor, " outputs"],
+) -> None:
     """weight: (inputs, outputs) and bias: (outputs,) out."""
     torch.mul(product.weight.data, norm.weight.data[:, None], out=weight)
     torch.addmv(product.bias.data, product.weight.data.t(), norm.bias.data, out=bias)
@@ -75,7 +117,7 @@ class Gradients:
     share is kept apart.
     """
 
-    def __init__(self, model: GPT2, flat: Tensor) -> None:
+    def __init__(self, model: GPT2, flat: Float[Tensor, " numel"]) -> None:
         """flat: (numel,) in the order of `model.parameters()`."""
         self.model = model
         self.flat = flat

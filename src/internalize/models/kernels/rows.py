@@ -1,16 +1,34 @@
-"""What happens between the products, row by row: residual addition with layer norm, gathering.
+"""What happens between the products, row by row: layer norm, GELU, the loss, folding, gathering.
 
 Arrays are float32, or bfloat16 seen as uint16 where they are operands of products in that precision; `read`
 and `write` do the conversion, so that every kernel is written once.
+
+The layer norm's affine map is folded into the product behind it, and taken out of the gradient again:
+(u · gain + shift) W + bias = u (gain · W) + (shift W + bias). With u the rows of mean 0 and variance 1, neither
+pass touches gain and shift row by row.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
 from numba import njit, types
 from numba.extending import overload
+
+from internalize.models.kernels.lanes import (
+    FLOAT_BYTES,
+    HALF_BYTES,
+    Lanes,
+    elements,
+    emitters_stamp,
+    native_lanes,
+    staged,
+    zero,
+)
 
 # Sums may be reordered into vectors; infinities and NaN keep their meaning.
 SUMS = {"reassoc", "contract", "nsz"}
@@ -132,3 +150,147 @@ def add_rows(out: Any, index: Any, source: Any) -> None:
     for r in range(index.shape[0]):
         for c in range(out.shape[1]):
             write(out, index[r], c, read(out, index[r], c) + read(source, r, c))
+
+
+# gelu(x) = x · sigmoid(2 √(2/π) (x + CUBIC x³)).
+CUBIC = 0.044715
+GELU_SLOPE = 2 * math.sqrt(2 / math.pi)
+LOG2_E = math.log2(math.e)
+LARGEST_EXPONENT = 126.0
+
+
+def emit_gelu(lanes: Lanes, size: int, rotary: bool, half: bool, *arguments: Any) -> None:
+    """Some neighbours in a row: addresses of (before, bias, after, derivative)."""
+    del size, rotary
+    before, bias, after, slope = arguments
+    one = lanes.constant(1.0)
+    at = zero(before)
+    x = lanes.add(lanes.load(elements(lanes, before, half), at), lanes.load(elements(lanes, bias), at))
+    cubic = lanes.mul(lanes.mul(x, x), lanes.constant(CUBIC))
+    exponent = lanes.mul(lanes.fma(x, cubic, x), lanes.constant(-GELU_SLOPE * LOG2_E))
+    power = lanes.exp2(lanes.minimum(lanes.constant(LARGEST_EXPONENT), exponent))
+    sigmoid = lanes.div(one, lanes.add(one, power))
+    y = lanes.mul(x, sigmoid)
+    lanes.store(y, elements(lanes, after, half), at)
+    inner = lanes.fma(cubic, lanes.constant(3 * GELU_SLOPE), lanes.constant(GELU_SLOPE))
+    rest = lanes.mul(y, lanes.sub(one, sigmoid))
+    lanes.store(lanes.fma(rest, inner, sigmoid), elements(lanes, slope, half), at)
+
+
+gelu_lanes = staged(emit_gelu)
+
+
+@cache
+def gelu_kernel(half: bool) -> Callable[..., None]:
+    """GELU of (rows, width) numbers plus bias (width,), and its derivative; `after` may be `before`."""
+    lanes = native_lanes()
+    item = HALF_BYTES if half else FLOAT_BYTES
+    emitted = emitters_stamp()
+
+    @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+    def gelu(before: Any, bias: Any, after: Any, slope: Any) -> None:
+        if emitted == 0:  # never; see `emitters_stamp`
+            return
+        rows, width = before.shape
+        whole = width - width % lanes
+        for r in range(rows):
+            row = item * r * width
+            x, b = before.ctypes.data + row, bias.ctypes.data
+            y, s = after.ctypes.data + row, slope.ctypes.data + row
+            for c in range(0, whole, lanes):
+                gelu_lanes(
+                    lanes, 1, False, half, (x + item * c, b + FLOAT_BYTES * c, y + item * c, s + item * c)
+                )
+            for c in range(whole, width):
+                gelu_lanes(1, 1, False, half, (x + item * c, b + FLOAT_BYTES * c, y + item * c, s + item * c))
+
+    compiled: Callable[..., None] = gelu
+    return compiled
+
+
+@njit(cache=True, nogil=True, fastmath={"contract", "nsz"})  # type: ignore[untyped-decorator]
+def gelu_back(active_back: Any, slope: Any, bias_back: Any) -> None:
+    """The gradient before the GELU from that after it, in place; the columns' sums are added to the bias's."""
+    rows, width = active_back.shape
+    for r in range(rows):
+        for c in range(width):
+            value = read(active_back, r, c) * read(slope, r, c)
+            write(active_back, r, c, value)
+            bias_back[c] += value
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def add_bias_and_normalise(logits: Any, bias: Any, normaliser: Any, best: Any) -> None:
+    """Add the bias; write each row's log of the summed exponentials, and its most likely token."""
+    rows, vocabulary = logits.shape
+    for r in range(rows):
+        best[r] = 0
+        for v in range(vocabulary):
+            logits[r, v] += bias[v]
+            if logits[r, v] > logits[r, best[r]]:
+                best[r] = v
+        peak = logits[r, best[r]]
+        total = np.float32(0.0)
+        for v in range(vocabulary):
+            total += math.exp(logits[r, v] - peak)
+        normaliser[r] = peak + math.log(total)
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def answer_loss(
+    logits: Any,  # (rows, vocabulary) in: without bias; out: the gradient of weight · summed loss
+    bias: Any,  # (vocabulary,)
+    tokens: Any,  # (batch, length)
+    row: Any,  # (batch, positions) the row that predicts the next token, from `start` on
+    start: int,
+    weight: float,
+    loss: Any,  # (answer,) float64, the losses are added to it
+    correct: Any,  # (answer,) float64, likewise
+    bias_back: Any,  # (vocabulary,) likewise
+) -> None:
+    """Rows may serve several sequences, whose next tokens may differ."""
+    rows, vocabulary = logits.shape
+    batch, positions = row.shape
+    normaliser = np.empty(rows, np.float32)
+    best = np.empty(rows, np.int32)
+    uses = np.zeros(rows, np.float32)
+    add_bias_and_normalise(logits, bias, normaliser, best)
+    for b in range(batch):
+        for i in range(start, positions):
+            r, target = row[b, i], tokens[b, i + 1]
+            uses[r] += np.float32(1.0)
+            loss[i - start] += normaliser[r] - logits[r, target]
+            if best[r] == target:
+                correct[i - start] += 1.0
+    share = np.float32(weight)
+    for r in range(rows):
+        for v in range(vocabulary):
+            logits[r, v] = share * uses[r] * math.exp(logits[r, v] - normaliser[r])
+    for b in range(batch):
+        for i in range(start, positions):
+            logits[row[b, i], tokens[b, i + 1]] -= share
+    for r in range(rows):
+        for v in range(vocabulary):
+            bias_back[v] += logits[r, v]
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})  # type: ignore[untyped-decorator]
+def unfold(
+    weight: Any, gain: Any, shift: Any, bias_back: Any, weight_back: Any, gain_back: Any, shift_back: Any
+) -> None:
+    """From the gradient of the folded weight to those of weight (in place), gain and shift.
+
+    weight, weight_back: (inputs, outputs); gain, shift and theirs: (inputs,); bias_back: (outputs,). Adds to
+    gain_back and shift_back.
+    """
+    inputs, outputs = weight.shape
+    for i in range(inputs):
+        along = np.float32(0.0)
+        beside = np.float32(0.0)
+        for o in range(outputs):
+            g = weight_back[i, o]
+            along += weight[i, o] * g
+            beside += weight[i, o] * bias_back[o]
+            weight_back[i, o] = gain[i] * g + shift[i] * bias_back[o]
+        gain_back[i] += along
+        shift_back[i] += beside

@@ -20,6 +20,7 @@ from typing import Any
 
 from internalize.configs.codec import from_json
 from internalize.configs.named import Copies
+from internalize.configs.trust import own_files
 from internalize.contract import (
     Begun,
     End,
@@ -76,8 +77,9 @@ def carry_out(
 ) -> None:
     """One run from beginning to end; whatever happens becomes an event."""
     try:
-        kind = load_kind(job["kind"], copies)
-        prepared = prepare_by(kind, from_json(kind.config, job["config"]), copies)
+        with own_files():  # whoever sent the job named them for a training
+            kind = load_kind(job["kind"], copies)
+            prepared = prepare_by(kind, from_json(kind.config, job["config"]), copies)
         execution = from_json(Execution, job["execution"])
         if job.get("again"):
             forgive(Run(prepared.folder(execution.out)))

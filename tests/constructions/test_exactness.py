@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from internalize.constructions.threads import one_thread, side_by_side
+from internalize.constructions.exactness import one_thread, side_by_side
 
 
 def test_results_come_in_order_and_items_are_taken_as_needed() -> None:

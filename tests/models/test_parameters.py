@@ -7,7 +7,7 @@ import struct
 
 import torch
 
-from internalize.models.digest import digest_of
+from internalize.models.parameters import digest_of
 
 
 def test_a_digest_is_that_of_names_and_bytes_in_their_order() -> None:

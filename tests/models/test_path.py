@@ -6,10 +6,9 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from internalize.models.adamw import AdamW
-from internalize.models.flat import flatten_parameters
 from internalize.models.gpt2 import GPT2, ModelConfig
-from internalize.models.step import PlainStep
+from internalize.models.parameters import AdamW, flatten_parameters
+from internalize.models.path import PlainStep
 
 
 def small_model(seed: int = 0) -> GPT2:

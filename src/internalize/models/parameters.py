@@ -1,9 +1,38 @@
-"""AdamW over one flat tensor: decoupled weight decay on every parameter, one fused operation a step."""
+"""All parameters of a module as one flat tensor: laid out, moved by AdamW, hashed.
+
+AdamW has decoupled weight decay on every parameter, and one step is one fused operation.
+"""
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
+
+def flatten_parameters(module: nn.Module) -> tuple[Float[Tensor, " numel"], Float[Tensor, " numel"]]:
+    """Move the module's parameters and gradients into two flat tensors (numel,), and return these.
+
+    The parameters become views: what changes the flat tensor changes the module, and a backward pass adds
+    to the flat gradient, which its owner sets to zero before.
+    """
+    parameters = list(module.parameters())
+    flat = parameters[0].data.new_empty(sum(p.numel() for p in parameters))
+    gradient = flat.new_zeros(flat.shape)
+    start = 0
+    for parameter in parameters:
+        end = start + parameter.numel()
+        flat[start:end].copy_(parameter.data.flatten())
+        parameter.data = flat[start:end].view(parameter.shape)
+        parameter.grad = gradient[start:end].view(parameter.shape)
+        start = end
+    return flat, gradient
 
 
 class AdamW:
@@ -11,8 +40,8 @@ class AdamW:
 
     def __init__(
         self,
-        parameters: Tensor,
-        gradient: Tensor,
+        parameters: Float[Tensor, " numel"],
+        gradient: Float[Tensor, " numel"],
         lr: float,
         betas: tuple[float, float],
         weight_decay: float,
@@ -69,3 +98,12 @@ class AdamW:
         self._mean.copy_(tensors["exp_avg"])
         self._square.copy_(tensors["exp_avg_sq"])
         self._step.fill_(scalars["step"])
+
+
+def digest_of(weights: Iterable[tuple[str, Tensor]]) -> str:
+    """A hash of names and tensors, in their order. Tensors may be on any device and may require gradients."""
+    digest = hashlib.blake2b(digest_size=16)
+    for name, tensor in weights:
+        digest.update(name.encode())
+        digest.update(tensor.detach().cpu().reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()

@@ -1,0 +1,153 @@
+"""Which code trains and runs a model: the plain path, or the fast one of the CPU.
+
+Both offer a `Step`, from a batch to the gradient and the loss at every answer position, and a `Decoder`, which
+reads token by token for generation. The plain ones stand here; the fast ones in `models/fast/`.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from internalize.models.gpt2 import GPT2, ModelConfig
+from internalize.models.language_model import LanguageModel
+from internalize.models.passes import logits_with_dropout
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+
+Precision = Literal["fp32", "bf16"]
+"""bf16: matrix products in bfloat16; weights, optimizer, layer norm and softmax stay in fp32."""
+
+
+@dataclass
+class AnswerStats:
+    """What one training step saw at each of the answer's K+1 positions (K states and EOS)."""
+
+    loss: Float[Tensor, " answer"]
+    """(K+1,) mean over the batch of the next-token log loss."""
+    correct: Float[Tensor, " answer"]
+    """(K+1,) share of the batch whose most likely token is the right one."""
+
+
+class Step(Protocol):
+    """Fills the model's flat gradient (overwriting it) with that of the mean loss over the answer."""
+
+    def __call__(
+        self, tokens: Int[Tensor, "batch length"], prompt: int, drops: torch.Generator | None = None
+    ) -> AnswerStats:
+        """tokens: (batch, length) int64, prompt and answer with its EOS; the answer starts at index `prompt`.
+
+        The model reads all but the last token; positions prompt-1 … length-2 predict tokens[:, prompt:].
+        drops: decides what dropout sets to 0, for models that have it; consumed.
+        """
+        ...
+
+
+class PlainStep:
+    """The step by autograd: any network, any device; every faster step is compared with it."""
+
+    def __init__(
+        self, model: LanguageModel, gradient: Float[Tensor, " numel"], precision: Precision = "fp32"
+    ) -> None:
+        """gradient: the flat gradient that `flatten_parameters(model)` returned."""
+        self.model = model
+        self.gradient = gradient
+        self.precision = precision
+
+    def __call__(
+        self, tokens: Int[Tensor, "batch length"], prompt: int, drops: torch.Generator | None = None
+    ) -> AnswerStats:
+        self.gradient.zero_()
+        with self._products(tokens.device):
+            logits = self._logits(tokens[:, :-1], prompt - 1, drops)
+        logits = logits.float()
+        target = tokens[:, prompt:]
+        loss = cross_entropy(logits.transpose(1, 2), target, reduction="none")
+        loss.mean().backward()
+        correct = (logits.detach().argmax(-1) == target).to(torch.float32)
+        return AnswerStats(loss.detach().mean(0), correct.mean(0))
+
+    def _logits(
+        self, tokens: Int[Tensor, "batch positions"], first: int, drops: torch.Generator | None
+    ) -> Float[Tensor, "batch positions-{first} vocabulary"]:
+        if drops is not None:
+            assert isinstance(self.model, GPT2)  # a config with another network has no dropout
+            return logits_with_dropout(self.model, tokens, first, drops)
+        logits: Tensor = self.model(tokens, first=first)[0]
+        return logits
+
+    def _products(self, device: torch.device) -> AbstractContextManager[object]:
+        """How matrix products are computed; not every device has autocast, so it is asked only when needed."""
+        return torch.autocast(device.type, torch.bfloat16) if self.precision == "bf16" else nullcontext()
+
+
+class Decoder(Protocol):
+    """A model that reads a prompt once and is then given one token at a time."""
+
+    def prefill(self, tokens: Int[Tensor, "batch length"]) -> Float[Tensor, "batch vocabulary"]:
+        """(batch, length) tokens; the logits (batch, vocabulary) after the last."""
+
+    def append(self, tokens: Int[Tensor, " batch"]) -> Float[Tensor, "batch vocabulary"]:
+        """(batch,) next tokens; the logits (batch, vocabulary) after them."""
+
+
+class PlainDecoder:
+    """Any model with its own cache, on any device."""
+
+    def __init__(self, model: LanguageModel) -> None:
+        self.model = model
+        self._cache: Any = None
+
+    def prefill(self, tokens: Int[Tensor, "batch length"]) -> Float[Tensor, "batch vocabulary"]:
+        logits, self._cache = self.model(tokens, first=tokens.shape[1] - 1)
+        return logits[:, 0]
+
+    def append(self, tokens: Int[Tensor, " batch"]) -> Float[Tensor, "batch vocabulary"]:
+        logits, self._cache = self.model(tokens[:, None], cache=self._cache)
+        return logits[:, 0]
+
+
+Kernel = Literal["plain", "fast"]
+
+
+def choose_kernel(config: ModelConfig, device: torch.device) -> Kernel:
+    """The faster path for this shape; elsewhere than on a CPU the plain one."""
+    return rule(config) if device.type == "cpu" else "plain"
+
+
+def rule(config: ModelConfig) -> Kernel:
+    """Where the fast path is faster, from the table that `internalize bench --kernels` prints.
+
+    A rule and not a timing at the start of every run: the same config must give the same bytes, however busy
+    the machine is. The fast attention has its heads side by side in a vector; one or two large heads leave
+    most of it empty, and only there the plain path wins.
+    """
+    return "plain" if config.heads <= 2 and config.head_size >= 64 else "fast"
+
+
+def make_step(
+    kernel: Kernel, precision: Precision, model: LanguageModel, gradient: Float[Tensor, " numel"]
+) -> Step:
+    """A training step of that kernel; gradient: the flat one of `flatten_parameters(model)`."""
+    if kernel == "fast":
+        from internalize.models.fast import FastStep
+
+        assert isinstance(model, GPT2)  # no other network has a fast path
+        return FastStep(model, gradient, precision)
+    return PlainStep(model, gradient, precision)
+
+
+def make_decoder(kernel: Kernel, model: LanguageModel, batch: int) -> Decoder:
+    """A decoder of that kernel for at most so many sequences at once."""
+    if kernel == "fast":
+        from internalize.models.fast import FastDecoder
+
+        assert isinstance(model, GPT2)
+        return FastDecoder(model, batch)
+    return PlainDecoder(model)
