@@ -103,7 +103,7 @@ def _training(experiment: TextExperiment, stage: int, arguments: TextBenchArgume
     state = experiment.init(streams)
     rows = experiment.rendered_at(progress, streams)
     tokens = sum(len(row.tokens) for row in rows)
-    step = experiment.step_of(state)
+    step = state.step
 
     def ours() -> None:
         step(experiment.rendered_at(progress, streams))

@@ -144,14 +144,35 @@ def test_the_gradient_is_that_of_a_plain_loop_over_rows(tmp_path: Path) -> None:
     torch.testing.assert_close(found, state.optimizer.gradient, rtol=1e-4, atol=1e-6)
 
 
+def test_gpt2s_fast_path_gives_the_gradient_and_sums_of_the_librarys(tmp_path: Path) -> None:
+    """By this package's engine where all rows have one length; answering stays with the library's model."""
+    from internalize.kinds.text.fast_path import FastTextStep
+
+    found: dict[str, Any] = {}
+    for kernel in ("auto", "plain"):
+        experiment = experiment_of(toy(tmp_path, kernel=kernel))
+        streams = Streams(0)
+        state = experiment.init(streams)
+        assert isinstance(state.step, FastTextStep) == (kernel == "auto")
+        for _ in range(3):
+            experiment.advance(state, streams)
+        named = {name: tensor.clone() for name, tensor in state.weights().items()}
+        row = experiment.evaluate(state, streams)
+        found[kernel] = named, state.averages.window.clone(), row
+    for name, tensor in found["plain"][0].items():
+        torch.testing.assert_close(found["auto"][0][name], tensor, rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(found["auto"][1], found["plain"][1], rtol=1e-3, atol=1e-3)
+    assert found["auto"][2].keys() == found["plain"][2].keys()
+
+
 def test_parts_checkpointing_and_bf16_change_little(tmp_path: Path) -> None:
-    whole = gradient_after(toy(tmp_path))
+    whole = gradient_after(toy(tmp_path, kernel="plain"))
     assert torch.allclose(gradient_after(toy(tmp_path, accumulate=5)), whole, rtol=1e-4, atol=1e-6)
     assert torch.allclose(gradient_after(toy(tmp_path, checkpointing=True)), whole, rtol=1e-4, atol=1e-6)
-    rough = gradient_after(toy(tmp_path, precision="bf16"))
+    rough = gradient_after(toy(tmp_path, kernel="plain", precision="bf16"))
     assert not torch.equal(rough, whole)
     assert torch.nn.functional.cosine_similarity(rough, whole, dim=0) > 0.99
-    clipped = gradient_after(toy(tmp_path, optimizer=TextOptimizerConfig(lr=1e-2, clip=0.1)))
+    clipped = gradient_after(toy(tmp_path, kernel="plain", optimizer=TextOptimizerConfig(lr=1e-2, clip=0.1)))
     assert float(clipped.norm()) == pytest.approx(0.1, rel=1e-3)
 
 

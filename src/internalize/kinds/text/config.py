@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 import tyro
 
@@ -126,6 +126,9 @@ class TextConfig:
     """Compute inner layers again in the backward pass instead of keeping them, to save memory."""
     precision: Precision = "fp32"
     """bf16: matrix products in bfloat16; weights and optimizer stay in fp32."""
+    kernel: Literal["auto", "plain"] = "auto"
+    """How a training step is computed: auto takes this package's fast path for GPT-2 on a processor, in steps
+    whose rows all have one length; plain always takes the library's."""
     dropout: float = 0.0
     """Every rate of dropout in the model, whatever its config.json says (GPT-2's own default is 0.1)."""
     init_std: float | None = None

@@ -17,6 +17,7 @@ from internalize.kinds.text.config import TextConfig
 from internalize.kinds.text.costs import TextCosts
 from internalize.kinds.text.evaluation import evaluation_row, summary_row
 from internalize.kinds.text.export import folder_files
+from internalize.kinds.text.fast_path import FastTextStep, fast_shape, share_storage
 from internalize.kinds.text.material import Material
 from internalize.kinds.text.network import build, load_weights, takes, weights_of
 from internalize.kinds.text.order import rows_at
@@ -92,12 +93,20 @@ class TextExperiment:
         return TextCosts.of(build(self.material.model, self.material.tokenizer.size, None))
 
     def _assemble(self, model: nn.Module, progress: Progress) -> TextState:
-        trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-        parameters, gradient = flatten_parameters(nn.ParameterList(trained))
-        choice = self.config.optimizer
+        config, choice = self.config, self.config.optimizer
+        library: Any = model
+        shape = fast_shape(library.config, config, self.device)
+        own = None
+        if shape is None:
+            trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+            parameters, gradient = flatten_parameters(nn.ParameterList(trained))
+        else:
+            own, parameters, gradient = share_storage(model, shape)
+        plain = TextStep(model, gradient, self.material.renderer, config.precision, config.accumulate)
+        step = plain if own is None else FastTextStep(plain, own)
         optimizer = AdamW(parameters, gradient, choice.lr, choice.betas, choice.weight_decay)
         averages = SlotAverages(self.material.renderer.slots, self.device)
-        return TextState(model, optimizer, averages, progress, self.trained_only)
+        return TextState(model, optimizer, averages, progress, self.trained_only, step)
 
     # A step ----------------------------------------------------------------------------------------------
 
@@ -109,17 +118,13 @@ class TextExperiment:
         progress = state.progress
         rows = self.rendered_at(progress, streams)
         drops = streams("dropout", progress.iteration) if config.dropout > 0 else None
-        stats = self.step_of(state)(rows, drops)
+        stats = state.step(rows, drops)
         self._update(state)
         state.averages.add(stats, config.schedule.memory)
         signal = state.averages.signal(config.schedule) if looks_at_signal(config.schedule, progress) else None
         state.progress = end_step(config.schedule, progress, config.iterations, self.curriculum.stages, signal)
         due = state.progress.iteration % config.log_every == 0 or state.progress.stage_ended
         return state, self._training_row(state) if due else None
-
-    def step_of(self, state: TextState) -> TextStep:
-        config, gradient = self.config, state.optimizer.gradient
-        return TextStep(state.model, gradient, self.material.renderer, config.precision, config.accumulate)
 
     def _update(self, state: TextState) -> None:
         choice, progress = self.config.optimizer, state.progress

@@ -126,7 +126,7 @@ def _seconds(experiment: TextExperiment) -> float:
 
 def _seconds_of_step(experiment: TextExperiment, state: TextState, streams: Streams, stage: int) -> float:
     """Rows, forward and backward pass."""
-    step = experiment.step_of(state)
+    step = state.step
     progress = Progress(stage=stage)
     drops = streams("dropout") if experiment.config.dropout > 0 else None
     return median_seconds(lambda: step(experiment.rendered_at(progress, streams), drops))

@@ -70,7 +70,7 @@ def find_material(config: TextConfig, copies: Copies) -> Material:
 
 DEFAULTS = TextConfig()
 ONLY_TRAINING = ("seed", "iterations", "optimizer", "schedule", "evaluation", "lora", "batch", "accumulate",
-                 "checkpointing", "precision", "log_every")  # fmt: skip
+                 "checkpointing", "precision", "kernel", "log_every")  # fmt: skip
 """Fields that change nothing about the material."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -85,6 +85,7 @@ class TextState:
         averages: SlotAverages,
         progress: Progress,
         trained_only: bool,
+        step: Callable[..., SlotStats],
     ) -> None:
         """trained_only: only what is trained is saved; the rest is in the folder that the model came from."""
         self.model = model
@@ -92,6 +93,7 @@ class TextState:
         self.averages = averages
         self.progress = progress
         self.trained_only = trained_only
+        self.step = step
 
     def weights(self) -> dict[str, Tensor]:
         return weights_of(self.model, self.trained_only)

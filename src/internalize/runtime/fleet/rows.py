@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from internalize.contract import RunState
-from internalize.runs.journal import Journal, read_rows
 from internalize.runs.lock import own
+from internalize.runs.storage import Journal, read_rows
 from internalize.runtime.execution import Execution
 from internalize.runtime.fleet.driver import FleetObserver, Outcome, drive
 from internalize.runtime.fleet.pool import local_pool
