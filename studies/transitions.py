@@ -3,8 +3,8 @@
     python studies/transitions.py --task C7 --horizon 10 --positions turns --share 0.25 --bar 0.1
 
 Left curriculum, adaptive, one seed, no run folder: prints after how many iterations each stage was passed, and
-the seconds of processor time by then. What won is in the package (`--keep-positions True`, `--rehearsal`); what lost
-is only here.
+the seconds of processor time by then. What won is in the package (`--keep-positions True`, `--rehearsal`); what
+lost is only here.
 """
 
 from __future__ import annotations
