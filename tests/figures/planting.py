@@ -46,6 +46,7 @@ def chain(row: Row, succeeds: float, ood: float | None = None, chance: float = 0
         "ood_succeeded": good_ood,
         "internalized": internalized,
         "chain_learned": True,
+        "stages_passed": 1.0 if good else 0.3 + 0.01 * row["seed"],
         "only_distributional": True if internalized else None,
         "response_length": float(row["horizon"] + 1) if row.get("method") == "cot" else 2.0,
         "seconds": 1.0,
@@ -97,7 +98,9 @@ def _left_vs_right(row: Row) -> Row:
     """Right works wherever its hard step keeps its place, left wherever it does."""
     works = {"left": row["encoding"] != "end", "right": row["encoding"] != "absolute", "inductive": True}
     at_large = row["large"] and row["method"] == "left" and row["encoding"] == "absolute"
-    return chain(row, (0.33 if at_large else 0.8) * works[row["method"]])
+    further = 0.0 if row["method"] == "right" and row["encoding"] == "absolute" else 0.2
+    found = chain(row, (0.33 if at_large else 0.8) * works[row["method"]])
+    return {**found, "stages_passed": min(1.0, found["stages_passed"] + further)}
 
 
 def _parity(row: Row) -> Row:
@@ -129,6 +132,6 @@ AS_CLAIMED: dict[str, Callable[[Row], Row]] = {
     "parity-watch": _parity,
 }
 """What the paper says comes out, at the paper's own cases."""
-EXCEPTIONS = {"left-vs-right": {"left-above-right", "fixed-place-mends-right", "moving-place-harms-left"}}
+EXCEPTIONS = {"left-vs-right": {"fixed-place-mends-right", "moving-place-harms-left"}}
 """Claims that cannot be judged where left succeeds a third of the time, as the paper has it: the control asks
 half."""

@@ -1,4 +1,5 @@
-"""The README's table of claims says what the verdicts in results/ say."""
+"""The README's table and docs/claims.md say what the verdicts in results/ say, and every claim has its
+place."""
 
 from __future__ import annotations
 
@@ -7,12 +8,71 @@ from pathlib import Path
 import pytest
 
 from internalize.cli import main
+from internalize.figures.paper import NAMES, find_figure
+from internalize.figures.report import claims_document, find_records, headline_table, with_indices
 
 ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def test_the_readme_shows_the_verdicts_that_were_found(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.skipif(
+    "| claim | scale | numbers | verdict |" not in README, reason="the README has no table of headline claims"
+)
+def test_the_readme_shows_the_headline_claims(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", "--results", str(ROOT / "results"), "--markdown"]) == 0
     table = capsys.readouterr().out.strip()
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert table in readme, "renew the README's table with: internalize report --markdown"
+    assert table in README, "renew the README's table with: internalize report --markdown"
+
+
+def test_the_document_of_claims_is_the_one_that_is_generated(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", "--results", str(ROOT / "results"), "--claims"]) == 0
+    written = (ROOT / "docs" / "claims.md").read_text(encoding="utf-8")
+    assert capsys.readouterr().out == written, "renew: internalize report --claims > docs/claims.md"
+
+
+def test_every_claim_of_every_figure_has_a_verdict_on_record() -> None:
+    """Made or planned; and as fixed now, not as it was when the record was written."""
+    records = {
+        record["figure"]: record for record, _ in find_records(ROOT / "results") if record["tier"] == "laptop"
+    }
+    for name in NAMES:
+        claims = find_figure(name).claims
+        recorded = {claim["claim"]: claim for claim in records[name]["claims"]}
+        assert list(recorded) == [claim.name for claim in claims], (
+            f"renew: internalize figure {name} --no-train"
+        )
+        for claim in claims:
+            found = recorded[claim.name]
+            now = (claim.sentence, claim.test.method, claim.headline)
+            assert (found["sentence"], found["method"], found["headline"]) == now
+
+
+def test_a_dozen_headlines_none_of_them_by_a_toy() -> None:
+    records = find_records(ROOT / "results")
+    headlines = [claim for name in NAMES for claim in find_figure(name).claims if claim.headline]
+    assert 12 <= len(headlines) <= 15
+    lines = headline_table(records).splitlines()[2:]
+    assert len(lines) == len(headlines)
+    assert all(" toy " not in line for line in lines)
+    document = claims_document(records)
+    assert all(with_indices(claim.sentence) in document for name in NAMES for claim in find_figure(name).claims)
+
+
+def test_toys_support_no_headline() -> None:
+    """The same claim, confirmed on toys alone, is shown as planned; with a larger run it is shown as found."""
+
+    def record(tier: str, scale: str, verdict: str) -> dict[str, object]:
+        claim = {
+            "claim": "a",
+            "sentence": "A.",
+            "headline": True,
+            "scale": scale,
+            "numbers": tier,
+            "verdict": verdict,
+        }
+        return {"figure": "heads", "tier": tier, "claims": [claim]}
+
+    toy = (record("laptop", "toy", "confirmed"), Path())
+    assert headline_table([toy]).splitlines()[-1] == "| A. | – | so far a toy only | **planned** |"
+    paper = (record("paper", "the paper's own", "contradicted"), Path())
+    assert "| the paper's own | paper | **contradicted** |" in headline_table([paper, toy])

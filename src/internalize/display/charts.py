@@ -132,6 +132,24 @@ def waiting_curves(
     axis.set_ylim(-0.02, 1.02)
 
 
+def waiting_marks(axis: Axes, places: Sequence[str], series: Mapping[str, Sequence[Sequence[Waiting]]]) -> None:
+    """One mark for each run at its time, open where the event never came; a cluster for each place."""
+    width = 0.8 / max(1, len(series))
+    for i, (name, clusters) in enumerate(series.items()):
+        colour, marker = PALETTE[i % len(PALETTE)], MARKERS[i % len(MARKERS)]
+        for place, waits in enumerate(clusters):
+            x = place + (i - (len(series) - 1) / 2) * width
+            for shown, face in ((True, colour), (False, "none")):
+                times = [wait.time for wait in waits if wait.happened == shown]
+                style: dict[str, Any] = {"facecolors": face, "edgecolors": colour, "marker": marker}
+                axis.scatter([x] * len(times), times, s=22, alpha=0.7, linewidths=0.9, zorder=3, **style)
+        axis.scatter([], [], color=colour, marker=marker, s=22, label=name)
+    axis.set_yscale("log")
+    axis.set_xticks(range(len(places)), places)
+    axis.set_ylabel("iterations until internalized")
+    axis.grid(axis="x", visible=False)
+
+
 def accuracy_scatter(
     axis: Axes, points: Sequence[tuple[float, float, str, str]], chance: float, corner: bool = False
 ) -> None:
@@ -178,7 +196,7 @@ def accuracy_over_stages(axis: Axes, runs: Sequence[Sequence[Mapping[str, Any]]]
                   marker=MARKERS[i], markersize=4, label=f"{label}, median of runs not lost")  # fmt: skip
     axis.axhline(chance, color=QUIET, linewidth=0.8, zorder=0)
     axis.axhline(SUCCESS, color=QUIET, linewidth=0.8, linestyle="--", zorder=0)
-    axis.set(xlabel="stage", ylabel="accuracy at the stage's end", ylim=(0, 1.03))
+    axis.set(xlabel="stage", ylabel="accuracy at the stage's end", ylim=(0, 1.02))
     axis.set_xlim(left=0.5)
 
 

@@ -13,6 +13,7 @@ from internalize.figures.rows import (
     Members,
     in_words,
     numbers_of,
+    part_label,
     part_of,
     percents,
     values_at,
@@ -84,7 +85,7 @@ class MeanBeyond:
         )
 
     def _told(self, value: Any, numbers: list[float]) -> str:
-        label = self.group.label if self.by is None else f"{self.group.label} {value}"
+        label = part_label(self.group, self.by, value)
         interval = bootstrap([numbers], _mean_of_first)
         return f"{label}: mean {fmean(numbers):+.2f} {_within(interval)}, {len(numbers)} runs"
 

@@ -12,6 +12,7 @@ from internalize.figures.rows import (
     Members,
     counted,
     in_words,
+    part_label,
     part_of,
     percents,
     rate,
@@ -73,10 +74,7 @@ class _OneBar:
         found = {
             value: rate(part_of(members, self.by, value), self.outcome) for value in values_at(members, self.by)
         }
-        label = self.group.label
-        return {
-            label if self.by is None else f"{label} {value}": of for value, of in found.items() if of.trials
-        }
+        return {part_label(self.group, self.by, value): of for value, of in found.items() if of.trials}
 
     def outcome_of(self, rows: Sequence[FigureRow]) -> TestOutcome | None:
         parts = self._parts(rows)

@@ -180,9 +180,8 @@ def claims_document(records: Sequence[tuple[Record, Path]]) -> str:
 
 CLAIMS_HEAD = """# The paper's claims, one by one
 
-This page is written by `internalize report --claims > docs/claims.md` from the verdicts in `results/`.
-{counts}. How a
-claim is judged: [figures.md](figures.md). *p* is two-sided, after Holm's correction over the claims of a
+`internalize report --claims > docs/claims.md` writes this page from the verdicts in `results/`: {counts}.
+How a claim is judged: [figures.md](figures.md). *p* is two-sided, after Holm's correction over the claims of a
 figure that have data; intervals are at 95 %.
 """
 TOYS_HEAD = """

@@ -114,10 +114,10 @@ def read(figure: Figure, tier: Tier, out: Path) -> Made:
 
 def cost_of_claim(figure: Figure, tier: Tier, claim: Claim) -> str:
     """What the runs of a claim without data would take: at this tier, or where it has none at the paper's."""
-    for which in (tier, PAPER_TIER):
+    for which, later in ((tier, False), (tier, True), (PAPER_TIER, True)):
         if which not in figure.tiers:
             continue
-        sweep = figure.sweep(which, later=True)
+        sweep = figure.sweep(which, later)
         cases = figure.planned(sweep)
         wanted = [
             case.prepared

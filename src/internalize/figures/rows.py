@@ -73,6 +73,15 @@ def part_of(rows: Iterable[FigureRow], field: str | None, value: Any) -> list[Fi
     return [row for row in rows if field is None or row.get(field) == value]
 
 
+def part_label(members: Members, field: str | None, value: Any) -> str:
+    """`E2E C2 T=25`, or `all runs, d 8` where the value is a number."""
+    if field is None:
+        return members.label
+    return (
+        f"{members.label} {value}" if isinstance(value, str) else f"{members.label}, {in_words(field)} {value}"
+    )
+
+
 # Words ------------------------------------------------------------------------------------------------------
 
 WORDS = {
@@ -91,10 +100,12 @@ WORDS = {
     "chain_succeeded": "success ID with the chain",
     "chain_ood_succeeded": "success OOD with the chain",
     "chain_learned": "the chain learned in stage 1",
+    "stages_passed": "the last stage passed, as a share of all,",
     "model.heads": "heads",
     "model.depth": "depth",
     "model.width": "width",
     "horizon": "T",
+    "place": "task and T",
 }
 
 

@@ -32,7 +32,6 @@ CLAIMS = [
         "one-coordinate-a-phase",
         "The attention gradually recovers the hidden support, one coordinate with every phase.",
         RateAbove(group("all runs"), "one_a_phase", MOSTLY),
-        headline=True,
     ),
 ]
 

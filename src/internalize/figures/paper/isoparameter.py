@@ -87,7 +87,7 @@ CLAIMS = [
     Claim(
         "deeper-is-worse",
         "At equal parameters, increasing depth is less beneficial for internalization than increasing width.",
-        WithField(ALL, "model.depth", "iterations_until", "rises", ("task", "scale"), number=True),
+        WithField(ALL, "model.depth", "iterations_until", "rises", ("task", "parameters"), number=True),
         chain_learned(ALL, by="model.depth"),
         headline=True,
     ),
@@ -101,13 +101,13 @@ CLAIMS = [
 
 
 def columns(row: FigureRow, cases: Sequence[FigureRow]) -> dict[str, Any]:
-    """scale: of the parameters; size: the paper's width, the larger of d and MLP; place among the depths."""
+    """parameters: about how many; size: the paper's width, the larger of d and MLP; place among the depths."""
     found = chain_columns(row, cases)
     depths = [case["model.depth"] for case in cases]
     places = {max(depths): "deepest", min(depths): "shallowest"}
     return {
         **found,
-        "scale": SCALES.get((row["model.depth"], row["model.width"], found["mlp_width"])),
+        "parameters": SCALES.get((row["model.depth"], row["model.width"], found["mlp_width"])),
         "size": max(row["model.width"], found["mlp_width"]),
         "place": places.get(row["model.depth"], "between"),
     }
@@ -122,8 +122,8 @@ def draw(material: Material) -> Drawing:
     for axis, task in zip(axes[0], tasks, strict=True):
         here = group("", task=task).of(material.rows)
         series = {}
-        for scale in dict.fromkeys(row["scale"] for row in here):
-            of_scale = group("", scale=scale).of(here)
+        for scale in dict.fromkeys(row["parameters"] for row in here):
+            of_scale = group("", parameters=scale).of(here)
             points = []
             for depth in sorted({row["model.depth"] for row in of_scale}, reverse=True):
                 rows = group("", model__depth=depth).of(of_scale)

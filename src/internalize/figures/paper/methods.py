@@ -153,7 +153,6 @@ CLAIMS = [
         "definition.",
         RateAbove(INTERNALIZED, "only_distributional", MOSTLY),
         [succeeds_first(CURRICULA)],
-        headline=True,
     ),
 ]
 

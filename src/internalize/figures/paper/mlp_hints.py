@@ -46,7 +46,6 @@ CLAIMS = [
         "direct-fails",
         "Direct training on the target parity fails.",
         MeanBeyond(DIRECT, "above_chance", "below", NEAR_CHANCE, by="d"),
-        headline=True,
     ),
     Claim(
         "curriculum-succeeds",

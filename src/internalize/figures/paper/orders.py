@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from internalize.display.charts import success_bars, task_name
+from internalize.display.charts import success_bars, task_name, waiting_marks
 from internalize.display.plots import new_figure
 from internalize.figures.cases import Grid, Tiers
 from internalize.figures.claims import Claim, chain_learned
@@ -20,7 +20,7 @@ from internalize.figures.settings import (
     SMOKE_SEEDS,
     TOY_ADAPTIVE,
 )
-from internalize.figures.waiting import CostsMore, GainsMore, Sooner
+from internalize.figures.waiting import CostsMore, GainsMore, Sooner, waits_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -107,12 +107,13 @@ def columns(row: FigureRow, cases: Sequence[FigureRow]) -> dict[str, Any]:
 
 
 def draw(material: Material) -> Drawing:
-    """Bars by order; what kind of number it is stands below it."""
+    """Rates and times by order; what kind of number it is stands below it."""
     orders = sorted({row["order"] for row in material.rows})
     kinds = {row["order"]: row["order_kind"] for row in material.rows}
     words = {"prime": "prime", "prime power": "power", "other composite": ""}
     widths = sorted({row["mlp_width"] for row in material.rows})
-    figure, axis = new_figure(width=max(6.0, 0.75 * len(orders) + 1.5), height=4.2)
+    size = {"width": max(6.0, 0.75 * len(orders) + 1.5), "height": 6.6}
+    figure, (axis, costs) = new_figure(2, 1, sharex=True, **size)
     series = {
         f"MLP {width}": [
             rate(group("", order=n, mlp_width=width).of(material.rows), "internalized") for n in orders
@@ -121,9 +122,15 @@ def draw(material: Material) -> Drawing:
     }
     places = [f"{task_name(f'C{n}')}\n{words[kinds[n]]}" for n in orders]
     success_bars(axis, places, series, counts=len(orders) <= 11, what="runs that have internalized")
+    waits = {
+        f"MLP {width}": [waits_of(group("", order=n, mlp_width=width).of(material.rows)) for n in orders]
+        for width in widths
+    }
+    waiting_marks(costs, places, waits)
     for place, n in enumerate(orders):
         if kinds[n] == "prime":
-            axis.axvspan(place - 0.5, place + 0.5, color="#888888", alpha=0.12, linewidth=0, zorder=0)
+            for panel in (axis, costs):
+                panel.axvspan(place - 0.5, place + 0.5, color="#888888", alpha=0.12, linewidth=0, zorder=0)
     axis.set_xlim(-0.6, len(orders) - 0.4)
     axis.legend(loc="upper center", bbox_to_anchor=(0.5, 1.14), ncols=2)
     return figure
@@ -137,8 +144,9 @@ FIGURE = Figure(
     draw=draw,
     caption=(
         "Share of runs of the left curriculum that answer at once with more than 95 % final-state accuracy, on "
-        "the counters C_n. Prime orders are shaded, prime powers marked; the hatched bars have the wider MLP "
-        "(Wilson intervals, 95 %)."
+        "the counters C_n (Wilson intervals, 95 %), and how many iterations it took them: one mark for "
+        "each run, "
+        "open where it never did within its budget. Prime orders are shaded, prime powers marked."
     ),
     claims=CLAIMS,
     notes=[

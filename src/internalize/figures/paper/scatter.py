@@ -84,7 +84,6 @@ CLAIMS = [
         "Succeeding in distribution does not imply good performance out of distribution (C_2).",
         RateAbove(group("C_2 runs that succeed ID", task="C2", succeeded=True), "ood_failed", EXISTS),
         [succeeds_first(group("C_2 runs", task="C2"))],
-        headline=True,
     ),
     Claim(
         "id-does-not-imply-ood-beyond-c2",
@@ -105,7 +104,6 @@ CLAIMS = [
             number=True,
         ),
         [succeeds_first(INDUCTIVE, by="model.depth")],
-        headline=True,
     ),
     Claim(
         "deep-stays-weak-beyond-c2",
@@ -172,6 +170,7 @@ def draw(material: Material) -> Drawing:
         accuracy_scatter(axes[1][column], points, rows[0]["chance"], corner=True)
         axes[0][column].set_title(f"{task_name(task)}, T = {rows[0]['horizon']}, {len(rows)} runs")
         inside = sum(min(x, y) >= CORNER for x, y, _, _ in points)
+        axes[1][column].set_visible(inside > 0)
         axes[1][column].set_title(f"the upper corner: {inside} of them", fontsize=9)
     figure.legend(
         handles=_legend(colours, markers), loc="outside upper center", ncols=len(colours) + len(markers)
@@ -181,13 +180,11 @@ def draw(material: Material) -> Drawing:
 
 def _legend(colours: dict[int, str], markers: dict[str, str]) -> list[Any]:
     from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
 
     style: dict[str, Any] = {"linestyle": "none", "markersize": 7}
     return [
-        *(
-            Line2D([], [], marker="s", color=colour, label=f"depth {depth}", **style)
-            for depth, colour in colours.items()
-        ),
+        *(Patch(color=colour, label=f"depth {depth}") for depth, colour in colours.items()),
         *(
             Line2D([], [], marker=marker, color=INK, fillstyle="none", label=method, **style)
             for method, marker in markers.items()
