@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -75,7 +76,7 @@ def small(command: str) -> list[str]:
     command = re.sub(r"--samples \d+|(?<=matrix RUN)$", " --samples 60", command)
     command = re.sub(r"(?<=^internalize hints) --preset laptop", " --d 8 --k 3 --width 16 --steps 60", command)
     command = re.sub(r"--rounds \d+", "--rounds 1 --games 8 --simulations 4 --updates 4", command)
-    return re.sub(r"--seeds \d+", "--seeds 2", command).split()[1:]
+    return shlex.split(re.sub(r"--seeds \d+", "--seeds 2", command))[1:]
 
 
 def test_the_commands_of_the_readme(stranger: Stranger) -> None:
