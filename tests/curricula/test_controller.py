@@ -168,13 +168,13 @@ def test_every_further_attempt_is_gentler_and_each_ingredient_can_be_switched_of
 
 
 def test_the_guard_rehearses_more_while_something_is_being_forgotten() -> None:
-    schedule, control = controller(), Control(frontier=2)
+    schedule, control = controller(guard=0.1), Control(frontier=2)
     shares = []
-    for loss in (None, 0.05, 0.11, 0.5, 0.09):  # the threshold is 0.1
+    for loss in (None, 0.05, 0.11, 0.5, 0.09):
         control = guard(schedule, control, loss)
         shares.append(gentleness(schedule, control, 0.25).rehearsal)
     assert shares == [0.25, 0.25, 0.75, 0.75, 0.25]
-    assert not guard(controller(guard=0), control, 9.0).guarding
+    assert not guard(controller(), control, 9.0).guarding
     assert guard(controller(guard=0.3), control, 0.4).guarding
     assert not enter_next(Progress(), Control(guarding=True))[1].guarding
 

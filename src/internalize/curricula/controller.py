@@ -7,7 +7,7 @@ A pure function of a small state, like the other schedules. What it decides:
    measure begins at chance: what merely returns to chance from above has not come nearer.
 3. A lost stage is undone: weights and optimizer go back to the end of the stage before, which is trained a
    little longer. Then the lost stage is tried again, more gently each time.
-4. While what is rehearsed is being forgotten, most batches rehearse it.
+4. If asked to guard what is rehearsed: while it is being forgotten, most batches rehearse it.
 5. After `attempts` lost attempts at one stage the training gives up, and says why.
 """
 
@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from internalize.curricula.schedule import DEFAULT_THRESHOLDS, Progress, ScheduleConfig, passes
+from internalize.curricula.schedule import Progress, ScheduleConfig, passes
 
 DWELL, PATIENCE, ATTEMPTS = 100, 3_000, 4
-GENTLER_REHEARSAL, GENTLER_LR, GENTLER_DWELL, SMOOTHING = 0.15, 0.7, 5.0, 0.0
+GENTLER_REHEARSAL, GENTLER_LR, GENTLER_DWELL, SMOOTHING, GUARD = 0.15, 0.7, 5.0, 0.0, 0.0
 NEARER = 0.9
 """What is left of the distance to the goal, if a signal has come nearer to it by a tenth."""
 MOST_REHEARSAL = 0.9
@@ -97,8 +97,7 @@ def go_back(schedule: ScheduleConfig, progress: Progress, control: Control) -> t
 
 def guard(schedule: ScheduleConfig, control: Control, rehearsed_loss: float | None) -> Control:
     """Look at the running loss of what is rehearsed; None where nothing was rehearsed yet at this stage."""
-    bar = schedule.bar if schedule.signal == "loss" else DEFAULT_THRESHOLDS["loss"]
-    most = _given(schedule.guard, bar)
+    most = _given(schedule.guard, GUARD)
     forgotten = rehearsed_loss is not None and most > 0 and rehearsed_loss > most
     return control if forgotten == control.guarding else replace(control, guarding=forgotten)
 

@@ -60,7 +60,7 @@ class ScheduleConfig:
     dwell, the next time twice this, and so on (default 5; 0: the next attempt begins at once)."""
     guard: float | None = field(default=None, metadata=LEFT_OUT_UNLESS_SET)
     """controller: while the worst running loss of what is rehearsed is above this, three batches in four
-    rehearse it, so that nothing new is learned at its cost (default: the threshold of a loss; 0: no guard)."""
+    rehearse it, so that nothing new is learned at its cost (default 0: no guard)."""
     smoothing: float | None = field(default=None, metadata=LEFT_OUT_UNLESS_SET)
     """controller: from the second attempt on, the share of batches that already show the next stage's format,
     so that no single step is the hard one (default 0: none). Needs formats that can be told apart."""
