@@ -106,13 +106,18 @@ def rate_axis(axis: Axes, what: str) -> None:
 
 
 def waiting_curves(
-    axis: Axes, series: Mapping[str, Sequence[Waiting]], what: str = "runs that have internalized"
+    axis: Axes,
+    series: Mapping[str, Sequence[Waiting]],
+    until: float | None = None,
+    what: str = "runs that have internalized",
 ) -> None:
-    """The share that has seen the event by each time, with Kaplan and Meier's intervals; a tick where it ended.
+    """The share that has seen the event by each time, with Kaplan and Meier's intervals; a mark at the end.
 
-    Curves that lie on each other are told apart by their lines and by the numbers in the legend.
+    until: the end of the axis, such as the budget of all runs; the longest time if not given.
     """
-    end = max((wait.time for waits in series.values() for wait in waits), default=1.0)
+    from matplotlib.ticker import MaxNLocator
+
+    end = until or max((wait.time for waits in series.values() for wait in waits), default=1.0)
     for i, (name, waits) in enumerate(series.items()):
         if not waits:
             continue
@@ -127,7 +132,9 @@ def waiting_curves(
         band: dict[str, Any] = {"step": "post", "color": colour, "alpha": 0.12, "linewidth": 0}
         axis.fill_between(times, [*low, low[-1]], [*high, high[-1]], **band)
         axis.plot([end], [shares[-1]], MARKERS[i % len(MARKERS)], color=colour, markersize=5, clip_on=False)
-    axis.set(xlim=(0, end), xlabel="iterations")
+    axis.set(xlim=(0, end), xlabel="thousand iterations")
+    axis.xaxis.set_major_locator(MaxNLocator(4))
+    axis.xaxis.set_major_formatter(lambda value, _: f"{value / 1000:g}")
     rate_axis(axis, what)
     axis.set_ylim(-0.02, 1.02)
 

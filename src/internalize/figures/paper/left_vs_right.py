@@ -176,7 +176,8 @@ def draw(material: Material) -> Drawing:
     for line, task in zip(axes, tasks, strict=True):
         for axis, encoding in zip(line, encodings, strict=False):
             here = group("", task=task, encoding=encoding).of(timed)
-            waiting_curves(axis, {method: waits_of(group("", method=method).of(here)) for method in SIDES})
+            curves = {method: waits_of(group("", method=method).of(here)) for method in SIDES}
+            waiting_curves(axis, curves, until=max((row["iterations"] for row in here), default=None))
             axis.set_title(f"{task_name(task)}: {ENCODINGS[encoding]}", fontsize=10)
             axis.legend(fontsize=8, loc="upper left")
             axis.set_ylabel(axis.get_ylabel() if axis is line[0] else "")
