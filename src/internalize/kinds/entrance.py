@@ -9,7 +9,7 @@ from typing import Any
 
 from internalize.configs.codec import changed_fields, to_json
 from internalize.configs.command_line import parse
-from internalize.configs.named import Copies, Source
+from internalize.configs.named import Copies, Source, is_object_name
 from internalize.configs.trust import others_files, own_files
 from internalize.contract import Observer
 from internalize.errors import BadInput, require
@@ -71,7 +71,8 @@ def load_config(run: Run) -> Any:
     allowed: all of them are named at once.
     """
     identity, copies = run.identity(), run.copies()
-    for name in {**identity.sources, **copies}:
+    outside = {name for name in run.outside() if not is_object_name(name)}  # of code there is always a copy
+    for name in {**identity.sources, **copies}.keys() - outside:
         path = copies.get(name, run.path / SOURCES_INDEX)
         same = name in copies and path.is_file() and Source(name, path).digest() == identity.sources.get(name)
         require(same, "run", f"the run's copy of {name} is missing or has changed: {path}")
