@@ -71,10 +71,8 @@ def load_config(run: Run) -> Any:
     allowed: all of them are named at once.
     """
     identity, copies = run.identity(), run.copies()
-    code = {
-        name for name in identity.sources if is_object_name(name)
-    }  # what is no code may be too large to copy
-    for name in {*code, *copies}:
+    outside = {name for name in run.outside() if not is_object_name(name)}  # of code there is always a copy
+    for name in {**identity.sources, **copies}.keys() - outside:
         path = copies.get(name, run.path / SOURCES_INDEX)
         same = name in copies and path.is_file() and Source(name, path).digest() == identity.sources.get(name)
         require(same, "run", f"the run's copy of {name} is missing or has changed: {path}")

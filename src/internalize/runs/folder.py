@@ -73,6 +73,8 @@ class Identity:
 
 
 SOURCES_INDEX = "sources.json"
+OUTSIDE = ""
+"""In that index: the file was not copied."""
 ABOUT = ("subject", "unit")
 """What a run's status says at all times: what is learned, and what a step is called."""
 MARKER = ".run.json"
@@ -171,12 +173,17 @@ class Run:
         write_json(self.path / "provenance.json", {**self.provenance(), **more})
 
     def _copy_sources(self, sources: list[Source]) -> None:
-        """Keep the user's files with the run, each under its own hash since names may repeat."""
-        kept = [source for source in sources if source.kept]
-        if not kept:
+        """Keep the user's files with the run, each under its own hash since names may repeat.
+
+        Of those that are too large to be kept the index says that there is no copy.
+        """
+        if not sources:
             return
         index = {}
-        for source in kept:
+        for source in sources:
+            if not source.kept:
+                index[source.name] = OUTSIDE
+                continue
             copy = Path("sources") / source.digest()[:12] / source.path.name
             (self.path / copy).parent.mkdir(parents=True, exist_ok=True)
             write_atomically(self.path / copy, source.path.read_bytes())
@@ -185,14 +192,21 @@ class Run:
 
     def copies(self) -> dict[str, Path]:
         """The run's own copies of the user's files: name as in the config → path, never outside the folder."""
+        index, places = self.path / SOURCES_INDEX, self._sources()
+        return {name: self._inside(place, index) for name, place in places.items() if place != OUTSIDE}
+
+    def outside(self) -> set[str]:
+        """Names of files that the run knows by their hash alone, because they were too large to be copied."""
+        return {name for name, place in self._sources().items() if place == OUTSIDE}
+
+    def _sources(self) -> dict[str, Any]:
         index = self.path / SOURCES_INDEX
         if not index.exists():
             return {}
         try:
-            places = dict(read_json(index))
+            return {str(name): place for name, place in dict(read_json(index)).items()}
         except (OSError, ValueError, TypeError) as error:
             raise BadInput("run", f"{index} cannot be read: {error}") from None
-        return {str(name): self._inside(place, index) for name, place in places.items()}
 
     def _inside(self, place: Any, index: Path) -> Path:
         """What a folder's own files call a part of it: links and .. may lead anywhere."""

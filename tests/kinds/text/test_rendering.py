@@ -81,6 +81,7 @@ def test_a_mixture_shows_at_most_its_budget() -> None:
     assert rendered.block == [21, 22, 91, 7, 8, 92]
 
 
+@pytest.mark.usefixtures("named_by_the_user")
 def test_a_users_own_curriculum(tmp_path: Path) -> None:
     path = tmp_path / "mine.py"
     path.write_text(

@@ -80,6 +80,7 @@ def test_every_format_gives_the_same_row(name: str, tmp_path: Path) -> None:
     assert not source.kept
 
 
+@pytest.mark.usefixtures("named_by_the_user")
 def test_lists_in_python_and_files_written_here_are_read_back(tmp_path: Path) -> None:
     rows = [{"question": QUESTION, "steps": list(STEPS), "answer": ANSWER}, CASES["messages"][1]]
     for name in ("rows.jsonl", "rows.txt"):

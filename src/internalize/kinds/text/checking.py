@@ -14,6 +14,7 @@ import tyro
 from rich.console import Console
 from rich.markup import escape
 
+from internalize.configs.trust import own_files
 from internalize.display.terminal import results_table
 from internalize.errors import require
 from internalize.kinds.text.config import TextConfig
@@ -69,7 +70,8 @@ class DataReport:
 
 
 def data_check_command(arguments: DataCheckArguments) -> int:
-    report = check_data(arguments)
+    with own_files():
+        report = check_data(arguments)
     if arguments.json:
         print(json.dumps(vars(report), ensure_ascii=False))
     else:

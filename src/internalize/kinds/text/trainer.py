@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 from transformers import TrainerCallback
 
+from internalize.configs.trust import own_files
 from internalize.curricula.schedule import EqualShares, ScheduleConfig
 from internalize.kinds.text.config import TextConfig
 from internalize.kinds.text.evaluation import chosen_rows, measure_rows
@@ -139,7 +140,8 @@ def follow(config: TextConfig) -> Followed:
     """Reads and checks everything that the config names. An adaptive schedule needs the signal `loss`, as the
     mean that the trainer logs: the worst position is not known to it."""
     schedule = config.schedule
-    material = find_material(replace(config, iterations=10**9), {})
+    with own_files():
+        material = find_material(replace(config, iterations=10**9), {})
     experiment = TextExperiment(config, material, torch.device("cpu"))
     collator = CurriculumCollator(experiment)
     callback = CurriculumCallback(collator, schedule, config.optimizer.reset)
