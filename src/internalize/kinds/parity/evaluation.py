@@ -14,6 +14,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from internalize.kinds.parity.config import SAMPLE
 from internalize.measure.internalization import Internalization, check_internalization
 from internalize.measure.predictor import Prediction
 from internalize.models.linear_attention import parity_activation
@@ -72,10 +73,6 @@ class LayerPredictor:
         )
 
 
-SAMPLE = 2**20
-"""Inputs drawn where there are too many to look at all."""
-
-
 @dataclass(frozen=True)
 class Verdict:
     """The layer W^(k) asked directly, and W^(1) asked for the chain."""
@@ -119,13 +116,19 @@ class Verdict:
         return clopper_pearson(self.direct_wrong, self.inputs_checked, 0.9).high
 
 
-def judge(parity: HiddenParity, W: Tensor, W_chain: Tensor, generator: torch.Generator) -> Verdict:
-    """W: W^(k), asked directly; W_chain: W^(1), asked for the chain. Consumes the generator if d > 24."""
+def judge(
+    parity: HiddenParity, W: Tensor, W_chain: Tensor, generator: torch.Generator, sample: int | None = None
+) -> Verdict:
+    """W: W^(k), asked directly; W_chain: W^(1), asked for the chain.
+
+    sample: how many inputs are drawn; if not given, all are asked up to d = 24. Drawing consumes the generator.
+    """
     direct, chain = LayerPredictor(W, parity.d, 1), LayerPredictor(W_chain, parity.d, parity.k)
-    exhaustive = parity.d <= MOST_ENUMERATED
+    exhaustive = sample is None and parity.d <= MOST_ENUMERATED
+    drawn = None if exhaustive else sample or SAMPLE
     seed = generator.get_state()
     checked, direct_wrong, chain_wrong, deviation = 0, 0, 0, 0.0
-    for x in _inputs(parity, generator):
+    for x in _inputs(parity, generator, drawn):
         truth = parity.chain(x)
         outputs, bits = direct.outputs(x)
         checked += len(x)
@@ -144,17 +147,17 @@ def judge(parity: HiddenParity, W: Tensor, W_chain: Tensor, generator: torch.Gen
         chain_by_weights=chain_by_weights(parity, W_chain),
         support_found=found,
         support_recovered=sorted(found) == sorted(parity.support),
-        internalization=check_internalization(direct, chain, _inputs(parity, generator), exhaustive),
+        internalization=check_internalization(direct, chain, _inputs(parity, generator, drawn), exhaustive),
     )
 
 
-def _inputs(parity: HiddenParity, generator: torch.Generator) -> Iterator[Tensor]:
-    if parity.d <= MOST_ENUMERATED:
+def _inputs(parity: HiddenParity, generator: torch.Generator, drawn: int | None) -> Iterator[Tensor]:
+    if drawn is None:
         yield from all_bits(parity.d)
         return
     block = 2**BLOCK_BITS
-    for _ in range(SAMPLE // block):
-        yield uniform_inputs(block, parity.d, generator)
+    for begun in range(0, drawn, block):
+        yield uniform_inputs(min(block, drawn - begun), parity.d, generator)
 
 
 def support_of(W: Tensor, d: int) -> tuple[int, ...]:

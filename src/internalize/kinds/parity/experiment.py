@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from internalize.contract import Row, Stage
-from internalize.kinds.parity.baseline import train_directly, worth_contrasting
+from internalize.kinds.parity.baseline import WANDERING, train_directly, worth_contrasting
 from internalize.kinds.parity.config import ParityConfig
 from internalize.kinds.parity.data import PhaseBatch, phase_batch
 from internalize.kinds.parity.descent import Descent, descend
@@ -147,7 +147,7 @@ class ParityExperiment:
     def finish(self, state: ParityState, streams: Streams) -> Finish:
         """Consumes streams("verdict") where inputs are sampled, and what the contrast needs."""
         config, parity = self.config, self.parity(streams)
-        verdict = judge(parity, state.W, state.W_chain, streams("verdict"))
+        verdict = judge(parity, state.W, state.W_chain, streams("verdict"), config.check_inputs)
         summary: Row = {
             "support": list(parity.support),
             "support_recovered": verdict.support_recovered,
@@ -171,6 +171,9 @@ class ParityExperiment:
             summary["direct_training_accuracy"] = direct.accuracy
             summary["direct_training_exact"] = direct.exact
             summary["direct_training_step_size"] = direct.step_size
+            if config.wandering:
+                wild = train_directly(config, parity, state.total_steps // config.k, streams, WANDERING)
+                summary["wandering_training_exact"] = wild.exact
         return Finish(summary, {"W": state.W, "W_chain": state.W_chain})
 
     def predictor(self, state: ParityState, budget: int | None) -> LayerPredictor:
