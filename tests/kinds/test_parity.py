@@ -11,12 +11,10 @@ import torch
 from numpy.typing import NDArray
 
 from internalize.kinds.parity import ParityConfig
-from internalize.kinds.parity.baseline import train_directly
-from internalize.kinds.parity.data import PhaseBatch, phase_batch
-from internalize.kinds.parity.descent import descend
-from internalize.kinds.parity.experiment import ParityExperiment
+from internalize.kinds.parity.descent import PhaseBatch, descend, phase_batch
+from internalize.kinds.parity.evaluation import train_directly
+from internalize.kinds.parity.experiment import ParityExperiment, ParityState
 from internalize.kinds.parity.stall import leftover, predicted_loss, second_phase
-from internalize.kinds.parity.state import ParityState
 from internalize.kinds.parity.watch import (
     Extremes,
     no_extremes,

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from internalize.kinds.parity import stall
-from internalize.kinds.parity.data import PhaseBatch, phase_batch
-from internalize.kinds.parity.descent import descend
+from internalize.kinds.parity.descent import PhaseBatch, descend, phase_batch
 from internalize.models.linear_attention import full_form
 from internalize.runtime.loop import compute
 from internalize.runtime.stop import StopRequest

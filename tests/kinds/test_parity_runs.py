@@ -16,7 +16,7 @@ from internalize.errors import BadInput
 from internalize.kinds.entrance import load_experiment, train
 from internalize.kinds.parity import ParityConfig
 from internalize.kinds.parity import experiment as parity_experiment
-from internalize.kinds.parity.state import ParityState
+from internalize.kinds.parity.experiment import ParityState
 from internalize.runtime.execution import Execution
 from internalize.runtime.streams import Streams
 from internalize.tasks.parity import HiddenParity, all_bits

@@ -13,13 +13,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from internalize.kinds.parity.baseline import STEP_SIZES, TEST_INPUTS, WANDERING, worth_contrasting
 from internalize.kinds.parity.config import ParityConfig
-from internalize.kinds.parity.data import row_d_batch
-from internalize.kinds.parity.descent import descend
-from internalize.kinds.parity.evaluation import LayerPredictor
-from internalize.kinds.parity.experiment import UNWATCHED_STEPS, WATCHED_STEPS, ParityExperiment
-from internalize.kinds.parity.state import ParityState
+from internalize.kinds.parity.descent import descend, row_d_batch
+from internalize.kinds.parity.evaluation import (
+    STEP_SIZES,
+    TEST_INPUTS,
+    WANDERING,
+    LayerPredictor,
+    worth_contrasting,
+)
+from internalize.kinds.parity.experiment import UNWATCHED_STEPS, WATCHED_STEPS, ParityExperiment, ParityState
 from internalize.kinds.parity.watch import WORK
 from internalize.measure.internalization import check_internalization
 from internalize.runtime.execution import KeepStages

@@ -29,8 +29,7 @@ from internalize.configs.typed import typed
 from internalize.contract import Json, Row, Stage
 from internalize.errors import BadInput, require, require_seed
 from internalize.kinds.parity.config import PAPER_BATCH, PAPER_STEP_SIZE, PATIENCE
-from internalize.kinds.parity.data import row_d_batch
-from internalize.kinds.parity.descent import descend
+from internalize.kinds.parity.descent import descend, row_d_batch
 from internalize.measure.predictor import Predictor
 from internalize.runs.table import Table
 from internalize.runtime.execution import KeepStages
