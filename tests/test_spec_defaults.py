@@ -15,7 +15,7 @@ from internalize.figures.paper import find_figure
 from internalize.kinds.hints import HintsConfig
 from internalize.kinds.hints.evaluation import EPSILON
 from internalize.kinds.parity import ParityConfig
-from internalize.kinds.parity.data import phase_batch
+from internalize.kinds.parity.descent import phase_batch
 from internalize.kinds.parity.watch import no_extremes, phase_report
 from internalize.models.mlp import MLPShape
 from internalize.runs.table import flat

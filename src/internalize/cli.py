@@ -73,7 +73,7 @@ COMMANDS: dict[str, Command] = {
                    "ask a run one question of your own, and see whether it is right"),
     "parity": Command("internalize.kinds.parity.commands", "ParityArguments", "parity_command",
                       "the paper's theorem at work: a hidden parity learned out loud, then internalized"),
-    "parity diagram": Command("internalize.kinds.parity.commands", "DiagramArguments",
+    "parity diagram": Command("internalize.kinds.parity.diagrams", "DiagramArguments",
                               "diagram_command", "how far the theorem's constants can be relaxed"),
     "hints": Command("internalize.kinds.hints.commands", "HintsArguments", "hints_command",
                      "an MLP learns with hints, then without: direct, curriculum or mixture"),

@@ -19,8 +19,7 @@ from internalize.kinds.entrance import load_experiment, resume, train
 from internalize.kinds.hints import HintsConfig
 from internalize.kinds.hints import experiment as hints_experiment
 from internalize.kinds.hints.config import PRESETS, HintsEvaluation
-from internalize.kinds.hints.data import BULK
-from internalize.kinds.hints.experiment import HintsExperiment
+from internalize.kinds.hints.experiment import BULK, HintsExperiment
 from internalize.runs.folder import Run
 from internalize.runtime.execution import Execution
 from internalize.runtime.stop import Interrupted

@@ -11,10 +11,9 @@ import torch
 from numpy.typing import NDArray
 
 from internalize.kinds.parity import ParityConfig
-from internalize.kinds.parity.baseline import train_directly
-from internalize.kinds.parity.data import PhaseBatch, phase_batch
-from internalize.kinds.parity.descent import descend
-from internalize.kinds.parity.phase_diagram import run_in_memory
+from internalize.kinds.parity.descent import PhaseBatch, descend, phase_batch
+from internalize.kinds.parity.evaluation import train_directly
+from internalize.kinds.parity.experiment import ParityExperiment, ParityState
 from internalize.kinds.parity.stall import leftover, predicted_loss, second_phase
 from internalize.kinds.parity.watch import (
     Extremes,
@@ -32,6 +31,15 @@ SMALL = HiddenParity(5, (2, 5, 1))
 
 def small_batch(phase: int, size: int = 40) -> PhaseBatch:
     return phase_batch(SMALL, phase, size, torch.Generator().manual_seed(phase))
+
+
+def run_in_memory(config: ParityConfig) -> tuple[HiddenParity, ParityState]:
+    """The hidden parity, and the state after the last phase."""
+    experiment, streams = ParityExperiment(config), Streams(config.seed)
+    state = experiment.init(streams)
+    while not experiment.done(state):
+        state, _ = experiment.advance(state, streams)
+    return experiment.parity(streams), state
 
 
 def rows_of(batch: PhaseBatch, W: torch.Tensor, d: int) -> NDArray[np.float64]:
@@ -118,7 +126,7 @@ def test_a_batch_pairs_row_d_plus_l_minus_one_with_z_l() -> None:
 @pytest.mark.parametrize(("d", "k"), [(8, 3), (20, 9)])
 def test_the_theorem_regime_recovers_the_signed_prefix(d: int, k: int) -> None:
     for seed in range(3):
-        parity, state, _ = run_in_memory(ParityConfig(d=d, k=k, seed=seed, watch=False))
+        parity, state = run_in_memory(ParityConfig(d=d, k=k, seed=seed, watch=False))
         assert torch.equal(state.W[d - 1, :d], -parity.indicator(k))
         chain = initial_weights(d, k)
         for row, coordinate in enumerate(parity.columns):
@@ -128,16 +136,14 @@ def test_the_theorem_regime_recovers_the_signed_prefix(d: int, k: int) -> None:
 
 def test_without_rounding_the_support_is_found_up_to_signs() -> None:
     config = ParityConfig(regime="threshold", threshold=1e-8, watch=False)
-    parity, state, _ = run_in_memory(config)
+    parity, state = run_in_memory(config)
     row = state.W[19, :20]
     assert not state.stalled
     assert float((row.abs() - parity.indicator(9)).abs().max()) < 1e-3
 
 
 def test_a_loose_threshold_stalls_in_the_predicted_local_minimum() -> None:
-    parity, state, _ = run_in_memory(
-        ParityConfig(regime="threshold", threshold=1e-3, batch=16_384, watch=False)
-    )
+    parity, state = run_in_memory(ParityConfig(regime="threshold", threshold=1e-3, batch=16_384, watch=False))
     assert state.stalled
     assert state.loss == pytest.approx(predicted_loss(20), abs=0.003)
     given_back = parity.columns[state.phase - 2]
@@ -161,7 +167,7 @@ def test_direct_training_guesses() -> None:
 
 
 def test_with_zero_initialisation_the_direct_answer_is_still_learned() -> None:
-    parity, state, _ = run_in_memory(ParityConfig(d=8, k=3, zero_init=True, watch=False))
+    parity, state = run_in_memory(ParityConfig(d=8, k=3, zero_init=True, watch=False))
     assert torch.equal(state.W[7, :8], -parity.indicator(3))
 
 

@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from internalize.kinds.parity import stall
-from internalize.kinds.parity.data import PhaseBatch, phase_batch
-from internalize.kinds.parity.descent import descend
+from internalize.kinds.parity.descent import PhaseBatch, descend, phase_batch
 from internalize.models.linear_attention import full_form
+from internalize.runtime.loop import compute
+from internalize.runtime.stop import StopRequest
 from internalize.runtime.streams import Streams
 from internalize.tasks.parity import HiddenParity
 
@@ -57,7 +58,10 @@ def test_a_setting_of_several_rows_is_trained_once(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(stall, "second_phase", remembering)
     monkeypatch.setattr(stall, "DIRECTIONS", (1e-2, 1e-3))
-    rows = stall.stall_table(6, 2, 1, lambda text: None).rows
+    configs = stall.stall_configs(6, 2, 1)
+    stop = StopRequest(aloud=False)
+    runs = [compute(stall.StallExperiment(config), Streams(config.seed), stop) for config in configs]
+    rows = stall.stall_table(configs, [summary for summary, _ in runs]).rows
     # sizes for both directions; for the first also three step sizes, one of them the sizes' own, and a batch
     assert [row["varied"] for row in rows] == ["size"] * 5 + ["step"] * 15 + ["batch"] * 5 + ["size"] * 5
     assert len(set(trained)) == len(trained) == 5 + 10 + 5 + 5

@@ -16,7 +16,7 @@ from internalize.errors import BadInput
 from internalize.kinds.entrance import load_experiment, train
 from internalize.kinds.parity import ParityConfig
 from internalize.kinds.parity import experiment as parity_experiment
-from internalize.kinds.parity.state import ParityState
+from internalize.kinds.parity.experiment import ParityState
 from internalize.runtime.execution import Execution
 from internalize.runtime.streams import Streams
 from internalize.tasks.parity import HiddenParity, all_bits
@@ -139,15 +139,15 @@ def test_the_command_shows_and_draws(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 def test_the_diagrams_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from internalize.kinds.parity import phase_diagram
+    from internalize.kinds.parity import diagrams
 
-    monkeypatch.setattr(phase_diagram, "BATCHES", (1 / 64, 4.0))
-    monkeypatch.setattr(phase_diagram, "SCALED_SIZES", ((6, 2),))
-    monkeypatch.setattr(phase_diagram, "STEP_SIZES", (1.0,))
-    monkeypatch.setattr(phase_diagram, "LENGTHS", (1.0, 20.0))
-    monkeypatch.setattr(phase_diagram, "THRESHOLDS", (1e-2, 1e-6))
-    monkeypatch.setattr(phase_diagram, "THRESHOLD_STEP_SIZES", (0.1,))
-    monkeypatch.setattr(phase_diagram, "THRESHOLD_BATCHES", (64,))
+    monkeypatch.setattr(diagrams, "BATCHES", (1 / 64, 4.0))
+    monkeypatch.setattr(diagrams, "SCALED_SIZES", ((6, 2),))
+    monkeypatch.setattr(diagrams, "STEP_SIZES", (1.0,))
+    monkeypatch.setattr(diagrams, "LENGTHS", (1.0, 20.0))
+    monkeypatch.setattr(diagrams, "THRESHOLDS", (1e-2, 1e-6))
+    monkeypatch.setattr(diagrams, "THRESHOLD_STEP_SIZES", (0.1,))
+    monkeypatch.setattr(diagrams, "THRESHOLD_BATCHES", (64,))
     words = [
         "parity",
         "diagram",
@@ -168,6 +168,13 @@ def test_the_diagrams_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert len(table) == 1 + 2 + 2 + 2
     names = {path.name for path in tmp_path.iterdir()}
     assert {"theorem.png", "threshold.csv", "threshold.json", "threshold.svg"} <= names
+    # drawn again from the rows alone; refused where one is missing
+    rows = (tmp_path / "rows.jsonl").read_text().splitlines(keepends=True)
+    (tmp_path / "theorem.csv").unlink()
+    assert main([*words, str(tmp_path), "--no-train"]) == 0
+    assert (tmp_path / "theorem.csv").read_text().splitlines() == table
+    (tmp_path / "rows.jsonl").write_text("".join(rows[1:]))
+    assert main([*words, str(tmp_path), "--no-train"]) == 2
 
 
 @pytest.mark.parametrize(

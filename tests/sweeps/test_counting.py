@@ -20,7 +20,7 @@ from internalize.kinds.hints import HintsConfig
 from internalize.kinds.hints import forecast as hints
 from internalize.kinds.hints.config import HintsEvaluation
 from internalize.kinds.parity import ParityConfig, descent
-from internalize.kinds.parity.data import PhaseBatch
+from internalize.kinds.parity.descent import PhaseBatch
 from internalize.models.mlp import MLP, SGD, MLPShape
 from internalize.runs.checkpoint import METRICS, load_tensors
 from internalize.runtime.kind import ExperimentConfig

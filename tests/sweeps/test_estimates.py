@@ -18,7 +18,7 @@ from internalize.kinds.chain.forecast import measured_answers
 from internalize.kinds.hints import HintsConfig
 from internalize.kinds.hints.config import HintsEvaluation
 from internalize.kinds.parity import ParityConfig
-from internalize.kinds.parity.data import PhaseBatch
+from internalize.kinds.parity.descent import PhaseBatch
 from internalize.kinds.parity.evaluation import LayerPredictor
 from internalize.kinds.parity.experiment import ParityExperiment
 from internalize.models.mlp import MLP, SGD
@@ -85,7 +85,8 @@ def test_parity_with_a_first_phase_unlike_the_others(
     config: ParityConfig, clock: Clock, tmp_path: Path
 ) -> None:
     """A step takes as long as it has products, k rows of them in phase 1; measuring weighs as much."""
-    from internalize.kinds.parity import baseline, experiment
+    from internalize.kinds.parity import evaluation as baseline
+    from internalize.kinds.parity import experiment
     from internalize.kinds.parity import forecast as estimate
 
     def descent(batch: PhaseBatch, start: Any, steps: int, *_: Any) -> float:

@@ -7,8 +7,8 @@ from torch import Tensor
 
 from internalize.analysis.open_run import Answered, Moment, OpenRun, Symbols, words_of
 from internalize.errors import require
+from internalize.kinds.hints.evaluation import HintsPredictor
 from internalize.kinds.hints.experiment import HintsExperiment
-from internalize.kinds.hints.predictor import HintsPredictor
 from internalize.kinds.parity.evaluation import LayerPredictor
 from internalize.kinds.parity.experiment import ParityExperiment
 from internalize.runtime.streams import Streams

@@ -34,8 +34,8 @@ from internalize.kinds.chain.config import ChainConfig, EvaluationConfig, Optimi
 from internalize.kinds.chain.experiment import ChainExperiment
 from internalize.kinds.entrance import load_experiment, train_many
 from internalize.kinds.hints.config import HintsConfig
+from internalize.kinds.hints.evaluation import HintsPredictor
 from internalize.kinds.hints.experiment import HintsExperiment
-from internalize.kinds.hints.predictor import HintsPredictor
 from internalize.measure.predictor import TransformerPredictor
 from internalize.measure.shift import (
     Contexts,
@@ -52,7 +52,7 @@ from internalize.runs.folder import Run
 from internalize.runs.provenance import provenance
 from internalize.runtime.execution import Execution, threads
 from internalize.runtime.streams import Streams
-from internalize.tasks.hints import neutral_number, written
+from internalize.tasks.circuits import neutral_number, written
 
 InstanceName = Literal["original", "hints", "mixture"]
 INSTANCES: tuple[InstanceName, ...] = get_args(InstanceName)

@@ -3,7 +3,7 @@
 The layer has one matrix of weights, W ∈ R^{D×D}: what position i takes from position j. It is written here
 twice, as the paper has it: in its full form, as attention over a token matrix, and in its simplified form. Both
 are slow, and autograd goes through them. They say what the layer is: what trains it
-(`kinds/parity/descent.py`) and what asks it (`kinds/parity/predictor.py`) compute the same in fewer
+(`kinds/parity/descent.py`) and what asks it (`kinds/parity/evaluation.py`) compute the same in fewer
 operations, and are tested against them.
 """
 

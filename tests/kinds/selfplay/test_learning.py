@@ -19,9 +19,8 @@ from internalize.kinds.selfplay import SelfPlayConfig, rounds
 from internalize.kinds.selfplay.experiment import SelfPlayExperiment
 from internalize.kinds.selfplay.players import Player
 from internalize.kinds.selfplay.positions import Positions
-from internalize.kinds.selfplay.rounds import Played, examples_of, learning_rate, self_play
+from internalize.kinds.selfplay.rounds import Played, SelfPlayState, examples_of, learning_rate, self_play
 from internalize.kinds.selfplay.search import Evaluations, Noise, Rule, Searched, _noisy
-from internalize.kinds.selfplay.state import SelfPlayState
 from internalize.models.parameters import AdamW
 from internalize.models.policy_value import PolicyValue
 from internalize.runtime.streams import Streams

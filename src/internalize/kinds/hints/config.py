@@ -11,8 +11,7 @@ from internalize.configs.codec import typed
 from internalize.configs.named import Copies, Source
 from internalize.errors import require, require_seed
 from internalize.models.path import Precision
-from internalize.tasks.circuits import Circuit, find_circuit, parity_circuit
-from internalize.tasks.hints import Form, HintedTask, Replacement
+from internalize.tasks.circuits import Circuit, Form, HintedTask, Replacement, find_circuit, parity_circuit
 from internalize.tasks.parity import HiddenParity
 
 if TYPE_CHECKING:

@@ -1,23 +1,111 @@
-"""The hints kind: circuit, network and SGD joined."""
+"""The hints kind: circuit, network and SGD joined; its state, and its fresh examples, made in bulk."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from internalize.configs.named import Copies
-from internalize.contract import Row, Stage
+from internalize.contract import Json, Row, Stage
+from internalize.curricula.schedule import EqualShares
 from internalize.kinds.hints.config import HintsConfig
-from internalize.kinds.hints.data import HintedData
-from internalize.kinds.hints.evaluation import evaluation_row, summary_row
-from internalize.kinds.hints.predictor import HintsPredictor
-from internalize.kinds.hints.state import HintsState
+from internalize.kinds.hints.evaluation import HintsPredictor, evaluation_row, summary_row
 from internalize.models.mlp import MLP, SGD, MLPShape, mlp_from, new_mlp
 from internalize.runtime.experiment import Finish
 from internalize.runtime.streams import Streams
+from internalize.tasks.circuits import HintedTask, numbers, written
+
+# The state -----------------------------------------------------------------------------------------------
+
+
+@dataclass
+class HintsState:
+    """Changed in place by every step."""
+
+    model: MLP
+    """g."""
+    first: MLP
+    """g at the end of the first stage; as at the beginning until then."""
+    sgd: SGD
+    loss_sum: Tensor
+    """Losses since the last row, a scalar tensor."""
+    losses: int = 0
+    """How many they are."""
+    step: int = 0
+    """Steps done."""
+
+    def tensors(self) -> dict[str, Tensor]:
+        named = {f"model.{name}": tensor for name, tensor in self.model.tensors().items()}
+        named |= {f"first.{name}": tensor for name, tensor in self.first.tensors().items()}
+        return {**named, "loss_sum": self.loss_sum}
+
+    def scalars(self) -> dict[str, Json]:
+        return {"losses": self.losses, "step": self.step}
+
+
+# The examples --------------------------------------------------------------------------------------------
+
+BULK = 256
+"""Steps drawn at once, so that drawing costs little beside training."""
+
+
+class HintedData:
+    """Inputs and labels of a step: a function of the streams and the step alone.
+
+    The last bulk drawn is kept, as a cache and nothing more.
+    """
+
+    def __init__(self, config: HintsConfig, task: HintedTask, device: torch.device) -> None:
+        self.config = config
+        self.task = task
+        self.device = device
+        self._cached: tuple[Streams, int] | None = None
+        self._inputs: list[Tensor]
+        self._labels: list[Tensor]
+
+    @property
+    def stages(self) -> int:
+        return self.task.hints + 1 if self.config.method == "curriculum" else 1
+
+    def stage_of(self, step: int) -> int:
+        """The stage, from 1, that this step, from 0, belongs to."""
+        return self._shares.stage_of(step)
+
+    def stage_end(self, stage: int) -> int:
+        """Steps done when the stage ends."""
+        return self._shares.end(stage)
+
+    @property
+    def _shares(self) -> EqualShares:
+        return EqualShares(self.config.all_steps, self.stages)
+
+    def removed(self, bulk: int, streams: Streams) -> Tensor:
+        """(BULK,) r of every step of the bulk; a mixture consumes streams("stage", bulk)."""
+        hints = self.task.hints
+        if self.config.method == "direct":
+            return torch.full((BULK,), hints)
+        if self.config.method == "mixture":
+            generator = streams("stage", bulk)
+            return torch.randint(hints + 1, (BULK,), generator=generator, device=generator.device).cpu()
+        return torch.tensor([self.stage_of(bulk * BULK + i) - 1 for i in range(BULK)])
+
+    def __call__(self, step: int, streams: Streams) -> tuple[Tensor, Tensor]:
+        """(batch, d + H) inputs and (batch,) noisy labels of the step; consumes streams("data", bulk)."""
+        bulk, within = divmod(step, BULK)
+        if self._cached != (streams, bulk):
+            bits = self.task.sample(self.removed(bulk, streams), self.config.batch, streams("data", bulk))
+            inputs, labels = numbers(bits, self.config.form), written(bits.noisy_label, self.config.form)
+            self._inputs = list(inputs.to(self.device).split(self.config.batch))
+            self._labels = list(labels.to(self.device).split(self.config.batch))
+            self._cached = (streams, bulk)
+        return self._inputs[within], self._labels[within]
+
+
+# The experiment ------------------------------------------------------------------------------------------
 
 CALL = 64
 """Steps of one call: about a second where layers are 2,048 wide, and short enough where they are not."""

@@ -7,9 +7,8 @@ from itertools import pairwise
 import torch
 
 from internalize.kinds.hints.config import HintsConfig
-from internalize.kinds.hints.data import BULK
 from internalize.kinds.hints.evaluation import MOST_CHECKED, evaluation_row
-from internalize.kinds.hints.experiment import HintsExperiment
+from internalize.kinds.hints.experiment import BULK, HintsExperiment
 from internalize.models.mlp import MLPShape
 from internalize.runtime.execution import KeepStages
 from internalize.runtime.forecast import Forecast, Need, disk_bytes, measurements, median_seconds, seconds_of

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from internalize.configs.codec import typed
+from internalize.configs.codec import LEFT_OUT_UNLESS_SET, typed
 from internalize.configs.named import Copies, Source
 from internalize.errors import require, require_seed
-from internalize.tasks.parity import HiddenParity
+from internalize.tasks.parity import MOST_ENUMERATED, HiddenParity
 
 if TYPE_CHECKING:
     import torch
@@ -27,6 +27,8 @@ BATCH_PER_D3 = 4
 PAPER_BATCH = 1024
 PAPER_STEP_SIZE = 1e-3
 THRESHOLD = 1e-8
+SAMPLE = 2**20
+"""Inputs drawn to check the final answers on, where there are too many to look at all."""
 PATIENCE = 300.0
 """Without rounding, a phase is given up as stalled after PATIENCE / step size steps: η·steps is the time of the
 underlying flow, in which the slowest direction decays as exp(-time/8) or faster."""
@@ -64,11 +66,18 @@ class ParityConfig:
     contrast: bool = True
     """Whether the layer is also trained directly on the parity (d ≥ 8, k ≥ 3), with as many examples."""
 
+    wandering: bool | None = field(default=None, metadata=LEFT_OUT_UNLESS_SET)
+    """Whether direct training is also tried at step sizes beyond stability, where it wanders."""
+    check_inputs: int | None = field(default=None, metadata=LEFT_OUT_UNLESS_SET)
+    """Inputs drawn to check the final answers on, beside the proof by weights; all if not given and d ≤ 24."""
+
     def __post_init__(self) -> None:
         require(self.d >= 1, "d", f"must be at least 1, got {self.d}")
         require(1 <= self.k <= self.d, "k", f"must lie in 1…d = {self.d}, got {self.k}")
         require(self.batch is None or self.batch >= 1, "batch", f"must be at least 1, got {self.batch}")
         require(self.steps is None or self.steps >= 1, "steps", f"must be at least 1, got {self.steps}")
+        good = self.check_inputs is None or self.check_inputs >= 1
+        require(good, "check-inputs", f"must be at least 1, got {self.check_inputs}")
         _positive("step-size", self.step_size)
         _positive("threshold", self.threshold)
         good = not self.rounds or self.threshold == THRESHOLD
@@ -96,6 +105,11 @@ class ParityConfig:
     def most_steps(self) -> int:
         """T, or the most steps of a phase that ends by its loss."""
         return self.steps or (STEPS_PER_D * self.d if self.rounds else math.ceil(PATIENCE / self.eta))
+
+    @property
+    def inputs_checked(self) -> int:
+        """Inputs on which the final answers are checked: all, or so many drawn."""
+        return self.check_inputs or (2**self.d if self.d <= MOST_ENUMERATED else SAMPLE)
 
     @property
     def samples_per_step(self) -> int:

@@ -3,23 +3,31 @@
 Two independent ways. *By inputs*: all 2^d for d ≤ 24, otherwise a stated sample. *By the weights*, for any d:
 write a row as integers of the right parities plus a rest ε. Over x ∈ {0,1}^d the rest moves the sum by at most
 the sum of its positive or of its negative entries; if both are below ½ every bit read off is right.
+
+Beside it the contrast: the same layer trained directly on the final parity, without a chain and without phases.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from internalize.kinds.parity.config import SAMPLE, ParityConfig
+from internalize.kinds.parity.descent import PhaseBatch, descend, row_d_batch
 from internalize.measure.internalization import Internalization, check_internalization
 from internalize.measure.predictor import Prediction
-from internalize.models.linear_attention import parity_activation
+from internalize.models.linear_attention import initial_weights, parity_activation
 from internalize.models.parameters import digest_of
+from internalize.runtime.streams import Streams
 from internalize.statistics import clopper_pearson
 from internalize.tasks.parity import BLOCK_BITS, MOST_ENUMERATED, HiddenParity, all_bits, uniform_inputs
+
+# The verdict ---------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -72,10 +80,6 @@ class LayerPredictor:
         )
 
 
-SAMPLE = 2**20
-"""Inputs drawn where there are too many to look at all."""
-
-
 @dataclass(frozen=True)
 class Verdict:
     """The layer W^(k) asked directly, and W^(1) asked for the chain."""
@@ -119,13 +123,19 @@ class Verdict:
         return clopper_pearson(self.direct_wrong, self.inputs_checked, 0.9).high
 
 
-def judge(parity: HiddenParity, W: Tensor, W_chain: Tensor, generator: torch.Generator) -> Verdict:
-    """W: W^(k), asked directly; W_chain: W^(1), asked for the chain. Consumes the generator if d > 24."""
+def judge(
+    parity: HiddenParity, W: Tensor, W_chain: Tensor, generator: torch.Generator, sample: int | None = None
+) -> Verdict:
+    """W: W^(k), asked directly; W_chain: W^(1), asked for the chain.
+
+    sample: how many inputs are drawn; if not given, all are asked up to d = 24. Drawing consumes the generator.
+    """
     direct, chain = LayerPredictor(W, parity.d, 1), LayerPredictor(W_chain, parity.d, parity.k)
-    exhaustive = parity.d <= MOST_ENUMERATED
+    exhaustive = sample is None and parity.d <= MOST_ENUMERATED
+    drawn = None if exhaustive else sample or SAMPLE
     seed = generator.get_state()
     checked, direct_wrong, chain_wrong, deviation = 0, 0, 0, 0.0
-    for x in _inputs(parity, generator):
+    for x in _inputs(parity, generator, drawn):
         truth = parity.chain(x)
         outputs, bits = direct.outputs(x)
         checked += len(x)
@@ -144,17 +154,17 @@ def judge(parity: HiddenParity, W: Tensor, W_chain: Tensor, generator: torch.Gen
         chain_by_weights=chain_by_weights(parity, W_chain),
         support_found=found,
         support_recovered=sorted(found) == sorted(parity.support),
-        internalization=check_internalization(direct, chain, _inputs(parity, generator), exhaustive),
+        internalization=check_internalization(direct, chain, _inputs(parity, generator, drawn), exhaustive),
     )
 
 
-def _inputs(parity: HiddenParity, generator: torch.Generator) -> Iterator[Tensor]:
-    if parity.d <= MOST_ENUMERATED:
+def _inputs(parity: HiddenParity, generator: torch.Generator, drawn: int | None) -> Iterator[Tensor]:
+    if drawn is None:
         yield from all_bits(parity.d)
         return
     block = 2**BLOCK_BITS
-    for _ in range(SAMPLE // block):
-        yield uniform_inputs(block, parity.d, generator)
+    for begun in range(0, drawn, block):
+        yield uniform_inputs(min(block, drawn - begun), parity.d, generator)
 
 
 def support_of(W: Tensor, d: int) -> tuple[int, ...]:
@@ -188,3 +198,69 @@ def _proves(row: Tensor, odd: Tensor) -> bool:
     nearest = odd + 2 * torch.round((row - odd) / 2)
     rest = row - nearest
     return float(rest.clamp(min=0).sum()) < 0.5 and float(rest.clamp(max=0).sum()) > -0.5
+
+
+# The contrast --------------------------------------------------------------------------------------------
+
+STEP_SIZES = (0.1, 0.3, 1.0, 3.0, 7.0)
+"""Step sizes that are tried, in 1/(d+1); the best one counts. Descent is stable below 8."""
+WANDERING = (10.0, 30.0)
+"""Step sizes beyond stability: descent no longer descends but wanders, and may stumble on a short parity."""
+TEST_INPUTS = 20_000
+SMALLEST_D, SMALLEST_K = 8, 3
+"""Below these, direct training has so few inputs or so short a parity that it is no contrast."""
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """Direct training at its best step size."""
+
+    accuracy: float
+    """Bits answered rightly on fresh inputs; ½ is guessing."""
+    exact: bool
+    """Whether the weights compute the parity on every input."""
+    step_size: float
+
+
+def worth_contrasting(config: ParityConfig) -> bool:
+    return config.d >= SMALLEST_D and config.k >= SMALLEST_K
+
+
+def train_directly(
+    config: ParityConfig,
+    parity: HiddenParity,
+    steps: int,
+    streams: Streams,
+    step_sizes: Sequence[float] = STEP_SIZES,
+) -> Contrast:
+    """Row d against y on k fresh batches of B, `steps` steps on each: as many as the curriculum had.
+
+    Consumes streams("direct", batch) and streams("direct test"). Every step size sees the same examples;
+    weights are judged as they are and rounded, and the better counts.
+    """
+    k = parity.k
+    batches = [row_d_batch(parity, k, config.examples, streams("direct", i)) for i in range(k)]
+    tries = [_one_try(parity, batches, steps, size / (parity.d + 1), streams) for size in step_sizes]
+    return max(tries, key=lambda contrast: (contrast.exact, contrast.accuracy))
+
+
+def _one_try(
+    parity: HiddenParity,
+    batches: list[PhaseBatch],
+    steps: int,
+    eta: float,
+    streams: Streams,
+) -> Contrast:
+    row = np.zeros((1, parity.d))
+    for batch in batches:
+        row = descend(batch, row, steps, eta).weights
+    x = uniform_inputs(TEST_INPUTS, parity.d, streams("direct test"))
+    y = parity.chain(x)[:, -1]
+    best = Contrast(0.0, False, eta)
+    for weights in (row, np.rint(row)):
+        W = initial_weights(parity.d, parity.k)
+        W[parity.d - 1, : parity.d] = torch.from_numpy(weights[0])
+        accuracy = float((LayerPredictor(W, parity.d, 1).outputs(x)[1][:, 0] == y).double().mean())
+        tried = Contrast(accuracy, direct_by_weights(parity, W), eta)
+        best = max(best, tried, key=lambda contrast: (contrast.exact, contrast.accuracy))
+    return best

@@ -1,26 +1,95 @@
-"""The parity kind: the paper's algorithm, phase by phase."""
+"""The parity kind: the paper's algorithm, phase by phase, and all that changes on its way."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from internalize.contract import Row, Stage
-from internalize.kinds.parity.baseline import train_directly, worth_contrasting
+from internalize.contract import Json, Row, Stage
 from internalize.kinds.parity.config import ParityConfig
-from internalize.kinds.parity.data import PhaseBatch, phase_batch
-from internalize.kinds.parity.descent import Descent, descend
-from internalize.kinds.parity.evaluation import LayerPredictor, judge
-from internalize.kinds.parity.state import ParityState, new_state, restored_state
-from internalize.kinds.parity.watch import as_json, phase_report, update_extremes
+from internalize.kinds.parity.descent import Descent, PhaseBatch, descend, phase_batch
+from internalize.kinds.parity.evaluation import (
+    WANDERING,
+    LayerPredictor,
+    judge,
+    train_directly,
+    worth_contrasting,
+)
+from internalize.kinds.parity.watch import as_json, no_extremes, phase_report, update_extremes
 from internalize.models.linear_attention import initial_weights
 from internalize.runtime.experiment import Finish
 from internalize.runtime.streams import Streams
 from internalize.tasks.parity import HiddenParity, random_parity
+
+# The state -----------------------------------------------------------------------------------------------
+
+
+@dataclass
+class ParityState:
+    """Changed in place by every step."""
+
+    W: Tensor
+    """(D, D) float64: the weights now."""
+    W_start: Tensor
+    """(D, D): the weights at the beginning of the phase."""
+    W_chain: Tensor
+    """(D, D): W^(1), which writes the chain; as at the beginning until phase 1 has ended."""
+    extremes: Tensor
+    """(rows, quantities): the watch's running extremes of this phase, see `watch.Extremes`."""
+    phase: int = 1
+    step: int = 0
+    """Steps done in this phase."""
+    phase_ended: bool = False
+    stalled: bool = False
+    """Whether a phase used up its steps without reaching the threshold."""
+    loss: float = 0.0
+    cell_changes: int = 0
+    """How often an example's target changed in this phase."""
+    steps_of_phases: list[int] = field(default_factory=list)
+    """Steps that each finished phase took."""
+
+    @property
+    def total_steps(self) -> int:
+        running = 0 if self.phase_ended else self.step
+        return sum(self.steps_of_phases) + running
+
+    def begin_phase(self) -> None:
+        """Enter the phase after the one that has ended."""
+        self.phase += 1
+        self.step, self.cell_changes, self.phase_ended = 0, 0, False
+        self.W_start = self.W.clone()
+        self.extremes = no_extremes(1)
+
+    def tensors(self) -> dict[str, Tensor]:
+        return {"W": self.W, "W_start": self.W_start, "W_chain": self.W_chain, "extremes": self.extremes}
+
+    def scalars(self) -> dict[str, Json]:
+        return {
+            "phase": self.phase,
+            "step": self.step,
+            "phase_ended": self.phase_ended,
+            "stalled": self.stalled,
+            "loss": self.loss,
+            "cell_changes": self.cell_changes,
+            "steps_of_phases": list(self.steps_of_phases),
+        }
+
+
+def new_state(W: Tensor, rows: int) -> ParityState:
+    return ParityState(W, W.clone(), W.clone(), no_extremes(rows))
+
+
+def restored_state(tensors: Mapping[str, Tensor], scalars: Mapping[str, Any]) -> ParityState:
+    own: dict[str, Any] = {name: tensor.clone() for name, tensor in tensors.items()}
+    return ParityState(**own, **scalars)
+
+
+# The experiment ------------------------------------------------------------------------------------------
 
 WATCHED_STEPS = 1_000
 """Steps of one call where every step is watched, and kept for that; and of one call where none is."""
@@ -147,7 +216,7 @@ class ParityExperiment:
     def finish(self, state: ParityState, streams: Streams) -> Finish:
         """Consumes streams("verdict") where inputs are sampled, and what the contrast needs."""
         config, parity = self.config, self.parity(streams)
-        verdict = judge(parity, state.W, state.W_chain, streams("verdict"))
+        verdict = judge(parity, state.W, state.W_chain, streams("verdict"), config.check_inputs)
         summary: Row = {
             "support": list(parity.support),
             "support_recovered": verdict.support_recovered,
@@ -171,6 +240,9 @@ class ParityExperiment:
             summary["direct_training_accuracy"] = direct.accuracy
             summary["direct_training_exact"] = direct.exact
             summary["direct_training_step_size"] = direct.step_size
+            if config.wandering:
+                wild = train_directly(config, parity, state.total_steps // config.k, streams, WANDERING)
+                summary["wandering_training_exact"] = wild.exact
         return Finish(summary, {"W": state.W, "W_chain": state.W_chain})
 
     def predictor(self, state: ParityState, budget: int | None) -> LayerPredictor:

@@ -13,19 +13,22 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from internalize.kinds.parity.baseline import STEP_SIZES, TEST_INPUTS, worth_contrasting
 from internalize.kinds.parity.config import ParityConfig
-from internalize.kinds.parity.data import row_d_batch
-from internalize.kinds.parity.descent import descend
-from internalize.kinds.parity.evaluation import SAMPLE, LayerPredictor
-from internalize.kinds.parity.experiment import UNWATCHED_STEPS, WATCHED_STEPS, ParityExperiment
-from internalize.kinds.parity.state import ParityState
+from internalize.kinds.parity.descent import descend, row_d_batch
+from internalize.kinds.parity.evaluation import (
+    STEP_SIZES,
+    TEST_INPUTS,
+    WANDERING,
+    LayerPredictor,
+    worth_contrasting,
+)
+from internalize.kinds.parity.experiment import UNWATCHED_STEPS, WATCHED_STEPS, ParityExperiment, ParityState
 from internalize.kinds.parity.watch import WORK
 from internalize.measure.internalization import check_internalization
 from internalize.runtime.execution import KeepStages
 from internalize.runtime.forecast import Forecast, Need, disk_bytes, median_seconds, seconds_of
 from internalize.runtime.streams import Streams
-from internalize.tasks.parity import BLOCK_BITS, MOST_ENUMERATED, HiddenParity, uniform_inputs
+from internalize.tasks.parity import BLOCK_BITS, HiddenParity, uniform_inputs
 
 BYTES = 8
 """Of a number in float64, which weights are."""
@@ -136,7 +139,7 @@ def _looks(steps: int, products: int) -> int:
 def verdict_flops(config: ParityConfig) -> int:
     """The direct answer and the chain on all inputs or on a sample, for the counts and for the definition; and
     the proof by weights, in which each token brings in those before it."""
-    inputs = 2**config.d if config.d <= MOST_ENUMERATED else SAMPLE
+    inputs = config.inputs_checked
     return 2 * inputs * 2 * config.d * (1 + config.k) + config.d * config.k * (config.k - 1)
 
 
@@ -145,7 +148,8 @@ def contrast_flops(config: ParityConfig) -> int:
     if not (config.contrast and worth_contrasting(config)):
         return 0
     d, batch = config.d, config.examples
-    tries = len(STEP_SIZES) * (config.k * descent_flops(d, config.most_steps, batch) + 2 * TEST_INPUTS * 2 * d)
+    sizes = len(STEP_SIZES) + (len(WANDERING) if config.wandering else 0)
+    tries = sizes * (config.k * descent_flops(d, config.most_steps, batch) + 2 * TEST_INPUTS * 2 * d)
     return config.k * gram_flops(d, batch) + tries
 
 
@@ -199,7 +203,7 @@ def _flops_of_calls(config: ParityConfig, number: int) -> int:
 
 def _seconds_of_verdict(config: ParityConfig, state: ParityState, streams: Streams) -> float:
     """All inputs are asked twice: for the counts and for the definition."""
-    inputs = 2**config.d if config.d <= MOST_ENUMERATED else SAMPLE
+    inputs = config.inputs_checked
     block = uniform_inputs(min(inputs, 2**BLOCK_BITS), config.d, streams("estimate"))
     direct, chain = (LayerPredictor(state.W, config.d, steps) for steps in (1, config.k))
     return (

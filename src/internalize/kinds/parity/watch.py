@@ -18,8 +18,7 @@ from torch import Tensor
 
 from internalize.contract import Json
 from internalize.kinds.parity.config import STEPS_PER_D, ParityConfig
-from internalize.kinds.parity.data import PhaseBatch
-from internalize.kinds.parity.descent import Descent
+from internalize.kinds.parity.descent import Descent, PhaseBatch
 from internalize.tasks.parity import HiddenParity
 
 # The proof's own constants, the same for every run.

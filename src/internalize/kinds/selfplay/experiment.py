@@ -13,9 +13,15 @@ from internalize.contract import Row, Stage
 from internalize.kinds.selfplay.config import SelfPlayConfig
 from internalize.kinds.selfplay.players import Player
 from internalize.kinds.selfplay.positions import Positions, draw_starts, numpy_generator
-from internalize.kinds.selfplay.rounds import parts_of, play_part, train_part
+from internalize.kinds.selfplay.rounds import (
+    SelfPlayState,
+    new_state,
+    parts_of,
+    play_part,
+    restored_state,
+    train_part,
+)
 from internalize.kinds.selfplay.search import Evaluations, Rule
-from internalize.kinds.selfplay.state import SelfPlayState, new_state, restored_state
 from internalize.models.policy_value import PolicyValue
 from internalize.runtime.experiment import Finish
 from internalize.runtime.stop import StopNow, cut_short_if_asked
