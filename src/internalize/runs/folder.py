@@ -28,9 +28,13 @@ from internalize.errors import BadInput, require
 from internalize.runs.location import find_folder, is_run_folder, no_run
 from internalize.runs.lock import LOCK, OWNER, living_state
 from internalize.runs.storage import (
+    NUMBER,
+    Shape,
+    Unreadable,
     read_json,
     read_rows,
     remove_leftovers,
+    require_shape,
     sync_folder,
     write_atomically,
     write_json,
@@ -76,6 +80,21 @@ SOURCES_INDEX = "sources.json"
 ABOUT = ("subject", "unit")
 """What a run's status says at all times: what is learned, and what a step is called."""
 MARKER = ".run.json"
+IDENTITY_SHAPE: Shape = {"kind": (str,), "config": (dict,), "sources": (dict,)}
+PROVENANCE_SHAPE: Shape = {"created": (str,), "resumed": (list,), "internalize": (str,), "identity": (dict,)}
+STATUS_SHAPE: Shape = {
+    "state": (str,),
+    "subject": (str, type(None)),
+    "unit": (str,),
+    "accuracy": (*NUMBER, type(None)),
+    "ood_accuracy": (*NUMBER, type(None)),
+    "seconds": NUMBER,
+    "message": (str,),
+    "summary": (dict,),
+}
+"""What the files of a run must look like, as far as whoever lists and compares runs relies on it."""
+STATES = ("new", "running", "interrupted", "failed", "done")
+"""What a status may say."""
 
 
 class Run:
@@ -113,6 +132,7 @@ class Run:
         stored = run._stored_identity()
         known = stored.get("format") == FORMAT
         require(known, field, f"{path} has format {stored.get('format')!r}, this version reads {FORMAT}")
+        run._require_identity(stored, field)
         run._refuse_changes(stored)
         return run
 
@@ -137,7 +157,14 @@ class Run:
 
     def identity(self) -> Identity:
         stored = self._stored_identity()
+        self._require_identity(stored)
         return Identity(stored["kind"], stored["config"], stored["sources"])
+
+    def _require_identity(self, stored: dict[str, Any], field: str = "run") -> None:
+        try:
+            require_shape(stored, IDENTITY_SHAPE, needed=tuple(IDENTITY_SHAPE))
+        except Unreadable as error:
+            raise BadInput(field, f"{self.path / 'config.json'} {error}") from None
 
     def digest(self) -> str:
         """The hash of what the run computes. The folder's name may say it too, but folders get renamed."""
@@ -147,7 +174,7 @@ class Run:
         try:
             stored = read_json(self.path / "config.json")
         except (ValueError, OSError) as error:
-            raise BadInput("run", f"{self.path / 'config.json'} cannot be read: {error}") from None
+            raise BadInput("run", f"{self.path / 'config.json'} cannot be read: {_reason(error)}") from None
         require(isinstance(stored, dict), "run", f"{self.path / 'config.json'} is not an object")
         return dict(stored)
 
@@ -164,8 +191,11 @@ class Run:
             raise BadInput(field, f"{self.path} was made with {old!r}, which is not {new!r}")
 
     def provenance(self) -> dict[str, Any]:
-        """Versions, revision and machine; empty if that file is lost."""
-        return self._read_object("provenance.json")
+        """Versions, revision and machine; empty if that file is lost or damaged."""
+        try:
+            return require_shape(self._read_object("provenance.json"), PROVENANCE_SHAPE)
+        except Unreadable:
+            return {}
 
     def add_to_provenance(self, **more: Any) -> None:
         write_json(self.path / "provenance.json", {**self.provenance(), **more})
@@ -189,9 +219,9 @@ class Run:
         if not index.exists():
             return {}
         try:
-            places = dict(read_json(index))
-        except (OSError, ValueError, TypeError) as error:
-            raise BadInput("run", f"{index} cannot be read: {error}") from None
+            places = require_shape(read_json(index), {})
+        except (OSError, ValueError) as error:
+            raise BadInput("run", f"{index} cannot be read: {_reason(error)}") from None
         return {str(name): self._inside(place, index) for name, place in places.items()}
 
     def _inside(self, place: Any, index: Path) -> Path:
@@ -213,9 +243,21 @@ class Run:
     def status(self) -> dict[str, Any]:
         """At least `state`: new, running, interrupted, failed or done; `subject` and `unit` of newer runs.
 
-        A run that was killed still says that it is running: `state` tells.
+        A run that was killed still says that it is running: `state` tells. Where the file is not what a run
+        writes, the state is damaged, and `message` says why; a training goes on from its checkpoints then.
         """
-        return {"state": RunState.NEW.value, **self._read_object("status.json")}
+        try:
+            said = require_shape(read_json(self.path / "status.json"), STATUS_SHAPE, needed=["state"])
+            if said["state"] not in STATES:
+                raise Unreadable(f"has state = {said['state'][:60]!r}")
+            if said["state"] == RunState.DONE:
+                require_shape(said, STATUS_SHAPE, needed=["summary", "seconds"])
+        except FileNotFoundError:
+            return {"state": RunState.NEW.value}
+        except (OSError, Unreadable) as error:
+            message = f"{self.path / 'status.json'} {_reason(error)}"
+            return {"state": RunState.DAMAGED.value, "message": message}
+        return said
 
     def state(self) -> RunState:
         """How far it really is: who was killed is interrupted, whatever the status says."""
@@ -237,7 +279,8 @@ class Run:
     def summary(self) -> dict[str, Any]:
         """The results of a finished run."""
         status = self.status()
-        require("summary" in status, "run", f"{self.path} is not finished (it is {status['state']})")
+        why = f": {status['message']}" if status["state"] == RunState.DAMAGED else ""
+        require("summary" in status, "run", f"{self.path} is not finished (it is {status['state']}{why})")
         return dict(status["summary"])
 
     def metrics(self, event: str | None = None) -> Table:
@@ -305,6 +348,11 @@ class Run:
                 shutil.rmtree(entry)
             elif entry.name not in (LOCK, OWNER):
                 entry.unlink()
+
+
+def _reason(error: Exception) -> str:
+    """In a few words; the file is named beside it."""
+    return str(error.strerror if isinstance(error, OSError) and error.strerror else error)
 
 
 def _look_up(identity: Any, name: str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isfinite
 from typing import Any
 
 from internalize.contract import RunState
@@ -27,6 +28,9 @@ def listing(entries: Sequence[Entry], columns: int | None = None) -> str:
     """One line a run, below headings; with hashes in place of names that are too long for the columns."""
     rows = [_cells(entry) for entry in entries]
     text = _aligned(rows)
+    if any(entry.state == RunState.DAMAGED for entry in entries):  # with reasons, whatever the width
+        reasons = ["", *(f"  {entry.message}" if entry.state == RunState.DAMAGED else "" for entry in entries)]
+        return "\n".join(line + reason for line, reason in zip(text, reasons, strict=True))
     if columns is None or len(rows) == 0 or max(map(len, text)) <= columns:
         return "\n".join(text)
     short = [(_short_name(entry), *row[1:]) for entry, row in zip(entries, rows, strict=True)]
@@ -107,10 +111,10 @@ def curves(rows: Table, ending: str) -> dict[str, list[tuple[float, float]]]:
     found: dict[str, list[tuple[float, float]]] = {}
     for row in rows:
         step = next((row[name] for name in ("iteration", "step", "phase", "round") if name in row), None)
-        if step is None:
+        if not isinstance(step, int | float):
             continue
         for name, value in row.items():
-            if name.endswith(ending) and "target" not in name and isinstance(value, float):
+            if name.endswith(ending) and "target" not in name and isinstance(value, float) and isfinite(value):
                 found.setdefault(name, []).append((float(step), value))
     return found
 
