@@ -7,6 +7,7 @@ metrics.jsonl     deterministic rows        timing.jsonl   seconds and rates
 checkpoints/      the last two states       stages/        weights at stage ends
 model/            the final model           sources/       copies of the user's files
 status.json       running, interrupted, failed or done; the summary when done
+manifest.json     of a finished run: the digest of every file, by which damage is noticed
 """
 
 from __future__ import annotations
@@ -27,11 +28,14 @@ from internalize.contract import RunState
 from internalize.errors import BadInput, require
 from internalize.runs.location import find_folder, is_run_folder, no_run
 from internalize.runs.lock import LOCK, OWNER, living_state
+from internalize.runs.manifest import MANIFEST, require_unchanged
 from internalize.runs.storage import (
     NUMBER,
     Shape,
     Unreadable,
+    parse_json,
     read_json,
+    read_plain,
     read_rows,
     remove_leftovers,
     require_shape,
@@ -172,7 +176,7 @@ class Run:
 
     def _stored_identity(self) -> dict[str, Any]:
         try:
-            stored = read_json(self.path / "config.json")
+            stored = self._read_checked("config.json")
         except (ValueError, OSError) as error:
             raise BadInput("run", f"{self.path / 'config.json'} cannot be read: {_reason(error)}") from None
         require(isinstance(stored, dict), "run", f"{self.path / 'config.json'} is not an object")
@@ -236,6 +240,7 @@ class Run:
 
     def set_status(self, state: str, **more: Any) -> None:
         """What the run is about stays as it was said at the beginning."""
+        (self.path / MANIFEST).unlink(missing_ok=True)  # it speaks of the files as they were
         before = self._read_object("status.json")
         about = {name: before[name] for name in ABOUT if name in before}
         write_json(self.path / "status.json", {"state": str(state), **about, **more})
@@ -247,7 +252,7 @@ class Run:
         writes, the state is damaged, and `message` says why; a training goes on from its checkpoints then.
         """
         try:
-            said = require_shape(read_json(self.path / "status.json"), STATUS_SHAPE, needed=["state"])
+            said = require_shape(self._read_checked("status.json"), STATUS_SHAPE, needed=["state"])
             if said["state"] not in STATES:
                 raise Unreadable(f"has state = {said['state'][:60]!r}")
             if said["state"] == RunState.DONE:
@@ -263,6 +268,13 @@ class Run:
         """How far it really is: who was killed is interrupted, whatever the status says."""
         said = RunState(self.status()["state"])
         return living_state(said, self.path)
+
+    def _read_checked(self, name: str) -> Any:
+        """The JSON in a file; `Unreadable` also where a finished run's manifest says something else."""
+        content = read_plain(self.path / name)
+        found = parse_json(content)
+        require_unchanged(self.path, name, content)
+        return found
 
     def _read_object(self, name: str) -> dict[str, Any]:
         """The JSON object in a file; empty where the file is missing or damaged."""
@@ -285,7 +297,14 @@ class Run:
 
     def metrics(self, event: str | None = None) -> Table:
         """All rows, or those of one event: `train` or `evaluation`."""
-        rows = Table(read_rows(self.path / "metrics.jsonl"))
+        path = self.path / "metrics.jsonl"
+        if (self.path / MANIFEST).exists():
+            try:
+                require_unchanged(self.path, path.name, read_plain(path))
+            except (OSError, Unreadable) as error:
+                why = f"{path} {_reason(error)}; what can be done: internalize runs verify {self.path}"
+                raise BadInput("run", why) from None
+        rows = Table(read_rows(path))
         return rows if event is None else Table(rows.where(event=event).rows)
 
     # Weights ---------------------------------------------------------------------------------------------
@@ -340,6 +359,7 @@ class Run:
 
     def clear(self) -> None:
         """Forget everything but the lock, to start over."""
+        (self.path / MANIFEST).unlink(missing_ok=True)
         # The status goes first and for good: a folder that lost half its files must not say that it is done.
         (self.path / "status.json").unlink(missing_ok=True)
         sync_folder(self.path)

@@ -20,7 +20,8 @@ from internalize.errors import BadInput, require
 from internalize.runs.folder import Run
 from internalize.runs.location import run_folders
 from internalize.runs.lock import living_state
-from internalize.runs.storage import Unreadable, read_json, require_shape
+from internalize.runs.manifest import require_unchanged
+from internalize.runs.storage import Unreadable, parse_json, read_plain, require_shape
 
 INDEX = ".index.sqlite"
 SCHEMA = 3
@@ -243,7 +244,9 @@ def _if_a(kind: type, value: Any) -> Any:
 def require_if_there(path: Path) -> None:
     """Refuse a file that is there and is no JSON object."""
     try:
-        require_shape(read_json(path), {})
+        content = read_plain(path)
+        require_shape(parse_json(content), {})
+        require_unchanged(path.parent, path.name, content)
     except FileNotFoundError:
         return
     except Unreadable as error:

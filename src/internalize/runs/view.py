@@ -132,6 +132,8 @@ def _state(run: Run) -> str:
     made = run.provenance()
     if made:
         parts.append(f"begun {made.get('created')} with internalize {made.get('internalize')}")
+    elif (run.path / "provenance.json").exists():
+        parts.append("provenance.json is damaged")
     return ", ".join(parts)
 
 

@@ -18,6 +18,7 @@ from internalize.contract import Observer, Row, RunState, Stage
 from internalize.errors import RunFailed, RunWarning
 from internalize.runs.checkpoint import Checkpoint, load_newest, save_checkpoint
 from internalize.runs.folder import Run
+from internalize.runs.manifest import write_manifest
 from internalize.runs.provenance import read_times
 from internalize.runs.storage import Journal
 from internalize.runtime.execution import Execution, keeps_stage
@@ -124,6 +125,7 @@ def _finish(
     books.note_time(experiment.stage(state))
     seconds = round(seconds_spent(books.run), 3)
     books.run.set_status(RunState.DONE, summary=finish.summary, seconds=seconds, **numbers(finish.summary))
+    write_manifest(books.run.path)
     books.audience.end(RunState.DONE, finish.summary)
     return finish.summary
 
