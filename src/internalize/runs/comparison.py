@@ -10,6 +10,7 @@ from typing import Any
 
 from internalize.configs.codec import changed_fields
 from internalize.contract import RunState
+from internalize.display.terminal import plain
 from internalize.errors import BadInput, require
 from internalize.runs.folder import Run
 from internalize.runs.location import run_folders
@@ -179,4 +180,4 @@ def comparison_text(result: dict[str, Any]) -> str:
         )
         lines.append(f"  difference {pair['difference']:+.4g} over {pair['pairs']} pair(s), {spread}")
         lines.append(f"  successes: McNemar's exact test p = {pair['mcnemar_p']:.3g}")
-    return "\n".join(lines)
+    return plain("\n".join(lines))

@@ -241,6 +241,8 @@ TROUBLE = {
     errno.EFBIG: "a file would be larger than allowed here",
     errno.EROFS: "the disk is read-only",
     errno.EIO: "the disk does not answer",
+    errno.EACCES: "no permission to write there",
+    errno.EPERM: "no permission to write there",
 }
 
 
@@ -250,9 +252,14 @@ def naming_disk_trouble(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        if error.errno == errno.ENOENT and not folder.is_dir():
+            raise RunFailed(
+                f"{folder} was removed or renamed while the run was going on; put it back, then go on with: "
+                f"internalize resume {shlex.quote(str(folder))}"
+            ) from error
         if error.errno not in TROUBLE:
             raise
         raise RunFailed(
-            f"{TROUBLE[error.errno]} ({error.strerror}); the last checkpoint in {folder} is good: make room, "
+            f"{TROUBLE[error.errno]} ({error.strerror}); the last checkpoint in {folder} is good: mend that, "
             f"then go on with: internalize resume {shlex.quote(str(folder))}"
         ) from error
