@@ -57,6 +57,8 @@ COMMANDS: dict[str, Command] = {
                           "delete failed runs, or what finished ones no longer need"),
     "runs trust": Command("internalize.runs.code", "RunsTrustArguments", "runs_trust_command",
                           "allow the Python files that runs bring along to be executed"),
+    "runs verify": Command("internalize.runs.verification", "RunsVerifyArguments", "runs_verify_command",
+                           "check the files of runs for damage, and make anew what can be"),
     "doctor": Command("internalize.runs.doctor", "DoctorArguments", "doctor_command",
                       "versions, devices, disk and extras, and what is wrong"),
     "race": Command("internalize.analysis.race_commands", "RaceArguments", "race_command",

@@ -202,3 +202,15 @@ def test_two_processes_and_one_trains(tmp_path: Path) -> None:
     line = (tmp_path / f"errors-{loser.pid}").read_text()
     assert line.startswith(f"internalize: run: {folder} is being trained by process {winner.pid} on ")
     assert results(out)
+
+
+def test_a_folder_renamed_under_a_run_is_one_line(tmp_path: Path) -> None:
+    out, away = tmp_path / "runs", tmp_path / "away"
+
+    def rename() -> None:
+        (folder,) = out.iterdir()
+        folder.rename(away)
+
+    with pytest.raises(RunFailed, match="was removed or renamed while the run was going on"):
+        train(CONFIG, Execution(out=out), [Watcher(30, rename)])
+    assert list(out.iterdir()) == []

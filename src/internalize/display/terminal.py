@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+import unicodedata
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
@@ -33,6 +34,22 @@ def duration(seconds: float) -> str:
         return f"{minutes} min {rest} s"
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes} min" if hours < 48 else f"{hours // 24} d {hours % 24} h"
+
+
+def plain(text: Any) -> str:
+    """Text from a file or a name as it can be shown: what a terminal would obey is spelled out.
+
+    Control characters, and those that turn the direction of writing; lines stay lines.
+    """
+    return "".join(letter if letter == "\n" or _is_shown(letter) else _spelled(letter) for letter in str(text))
+
+
+def _is_shown(letter: str) -> bool:
+    return unicodedata.category(letter) not in ("Cc", "Cf", "Cs", "Zl", "Zp")
+
+
+def _spelled(letter: str) -> str:
+    return letter.encode("unicode_escape").decode() if letter != "\t" else " "
 
 
 def percent(value: Any) -> str:

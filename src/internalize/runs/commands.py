@@ -121,15 +121,34 @@ class RunsExportArguments:
     """File to write, with commas between the columns; - is standard output."""
     parquet: Path | None = None
     """File to write, for pandas, polars, duckdb and others. Needs the extra `parquet`."""
+    public: bool = False
+    """Before the folders are handed on: look in each for what its owner would not publish (paths, names, keys,
+    own files, strangers' files). What is found is listed, nothing is written, and the exit code is 1."""
 
 
-def runs_export_command(arguments: RunsExportArguments) -> None:
+def runs_export_command(arguments: RunsExportArguments) -> int:
     from internalize.runs.table import export_table
 
     named = arguments.csv is not None or arguments.parquet is not None
-    require(named, "csv", "name a file to write: --csv FILE or --parquet FILE")
-    for line in write_files(export_table(arguments.which.entries()), arguments.csv, arguments.parquet):
+    require(named or arguments.public, "csv", "name a file to write: --csv FILE or --parquet FILE")
+    entries = arguments.which.entries()
+    if arguments.public and _has_private_matters(arguments.which.out, entries):
+        return 1
+    for line in write_files(export_table(entries), arguments.csv, arguments.parquet):
         print(line)
+    return 0
+
+
+def _has_private_matters(out: Path, entries: list[Entry]) -> bool:
+    """Say what the folders of these runs hold that is nobody's business."""
+    from internalize.display.terminal import plain
+    from internalize.runs.publication import private_matters
+
+    found = [f"{out / entry.path}/{line}" for entry in entries for line in private_matters(out / entry.path)]
+    for line in found:
+        print(plain(line))
+    print(f"{len(entries):,} runs looked at, {len(found):,} remarks", file=sys.stderr)
+    return bool(found)
 
 
 def write_files(table: Table, csv: Path | None, parquet: Path | None) -> list[str]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from internalize.configs.codec import changed_fields
+from internalize.contract import RunState
+from internalize.display.terminal import plain
 from internalize.errors import BadInput, require
 from internalize.runs.folder import Run
 from internalize.runs.location import run_folders
@@ -23,6 +25,8 @@ class Group:
     name: str
     runs: dict[int, Run]
     unfinished: int
+    damaged: list[str] = field(default_factory=list)
+    """Of each run that cannot be read: file and reason."""
 
     def values(self, metric: str) -> dict[int, float]:
         found = {}
@@ -63,20 +67,38 @@ def find_group(name: str) -> Group:
         folders = [Run.open(name, "runs").path]
     runs: dict[int, Run] = {}
     unfinished = 0
+    damaged: list[str] = []
     for folder in folders:
-        run = Run.at(folder, "runs")
-        if not run.is_done:
+        try:
+            run = Run.at(folder, "runs")
+            seed, status = _seed(run), run.status()
+        except BadInput as error:
+            if len(folders) == 1:
+                raise
+            damaged.append(error.message)
+            continue
+        if status["state"] == RunState.DAMAGED:
+            damaged.append(status["message"])
+            continue
+        if status["state"] != RunState.DONE:
             unfinished += 1
             continue
-        seed = int(run.identity().config.get("seed", 0))
         if seed in runs:
             fields = _different_fields(runs[seed], run)
             raise BadInput(
                 "runs", f"{name} has two runs of seed {seed} that differ in {fields}: name them apart"
             )
         runs[seed] = run
-    require(bool(runs), "runs", f"{name} has no finished run")
-    return Group(name, runs, unfinished)
+    why = f"; damaged: {'; '.join(damaged[:3])}" if damaged else ""
+    require(bool(runs), "runs", f"{name} has no finished run{why}")
+    return Group(name, runs, unfinished, damaged)
+
+
+def _seed(run: Run) -> int:
+    seed = run.identity().config.get("seed", 0)
+    good = isinstance(seed, int) and not isinstance(seed, bool)
+    require(good, "runs", f"{run.path / 'config.json'} has a seed that is no whole number")
+    return int(seed)
 
 
 def _different_fields(one: Run, other: Run) -> str:
@@ -92,6 +114,7 @@ def _alone(group: Group, metric: str, values: dict[int, float]) -> dict[str, Any
         "name": group.name,
         "runs": len(group.runs),
         "unfinished": group.unfinished,
+        "damaged": group.damaged,
         "mean": fmean(values.values()),
         "mean_interval": _interval(group, metric, list(values.values())),
         "succeeded": sum(successes),
@@ -145,6 +168,7 @@ def comparison_text(result: dict[str, Any]) -> str:
             f"  {group['name']}: mean {group['mean']:.4g}{spread} over {group['runs']} run(s); succeeded "
             f"{group['succeeded']} of {group['runs']} [{100 * low:.0f} %, {100 * high:.0f} %]{left_out}"
         )
+        lines += [f"  {group['name']}: left out, damaged: {reason}" for reason in group["damaged"]]
     for pair in result["differences"]:
         lines += ["", f"{pair['second']} against {pair['first']}", f"  differ in: {pair['fields']}"]
         if not pair["pairs"]:
@@ -156,4 +180,4 @@ def comparison_text(result: dict[str, Any]) -> str:
         )
         lines.append(f"  difference {pair['difference']:+.4g} over {pair['pairs']} pair(s), {spread}")
         lines.append(f"  successes: McNemar's exact test p = {pair['mcnemar_p']:.3g}")
-    return "\n".join(lines)
+    return plain("\n".join(lines))

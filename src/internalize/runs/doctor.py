@@ -20,6 +20,7 @@ from internalize.errors import BadInput
 from internalize.runs.index import Store
 from internalize.runs.location import runs_folder
 from internalize.runs.lock import is_owned, own
+from internalize.runs.manifest import changed_files
 from internalize.runs.provenance import package_version, usable_cores
 from internalize.runs.storage import write_atomically
 
@@ -168,6 +169,14 @@ def _runs(out: Path) -> Finding:
         entry for entry in entries if entry.state == RunState.INTERRUPTED and not is_owned(out / entry.path)
     ]
     problem = f"{len(damaged)} cannot be read, such as {damaged[0].message}" if damaged else None
+    broken = (
+        f"{out / entry.path / name} {reason}"
+        for entry in entries
+        if entry.state == RunState.DONE
+        for name, reason in changed_files(out / entry.path, thorough=False).items()
+    )
+    if problem is None and (first := next(broken, None)) is not None:
+        problem = f"{first}: see internalize runs verify"
     return Finding("runs", f"{len(entries)} in {out}, {len(waiting)} interrupted", problem)
 
 

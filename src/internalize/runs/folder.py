@@ -7,6 +7,7 @@ metrics.jsonl     deterministic rows        timing.jsonl   seconds and rates
 checkpoints/      the last two states       stages/        weights at stage ends
 model/            the final model           sources/       copies of the user's files
 status.json       running, interrupted, failed or done; the summary when done
+manifest.json     of a finished run: the digest of every file, by which damage is noticed
 """
 
 from __future__ import annotations
@@ -27,10 +28,17 @@ from internalize.contract import RunState
 from internalize.errors import BadInput, require
 from internalize.runs.location import find_folder, is_run_folder, no_run
 from internalize.runs.lock import LOCK, OWNER, living_state
+from internalize.runs.manifest import MANIFEST, require_unchanged
 from internalize.runs.storage import (
+    NUMBER,
+    Shape,
+    Unreadable,
+    parse_json,
     read_json,
+    read_plain,
     read_rows,
     remove_leftovers,
+    require_shape,
     sync_folder,
     write_atomically,
     write_json,
@@ -78,6 +86,21 @@ OUTSIDE = ""
 ABOUT = ("subject", "unit")
 """What a run's status says at all times: what is learned, and what a step is called."""
 MARKER = ".run.json"
+IDENTITY_SHAPE: Shape = {"kind": (str,), "config": (dict,), "sources": (dict,)}
+PROVENANCE_SHAPE: Shape = {"created": (str,), "resumed": (list,), "internalize": (str,), "identity": (dict,)}
+STATUS_SHAPE: Shape = {
+    "state": (str,),
+    "subject": (str, type(None)),
+    "unit": (str,),
+    "accuracy": (*NUMBER, type(None)),
+    "ood_accuracy": (*NUMBER, type(None)),
+    "seconds": NUMBER,
+    "message": (str,),
+    "summary": (dict,),
+}
+"""What the files of a run must look like, as far as whoever lists and compares runs relies on it."""
+STATES = ("new", "running", "interrupted", "failed", "done")
+"""What a status may say."""
 
 
 class Run:
@@ -115,6 +138,7 @@ class Run:
         stored = run._stored_identity()
         known = stored.get("format") == FORMAT
         require(known, field, f"{path} has format {stored.get('format')!r}, this version reads {FORMAT}")
+        run._require_identity(stored, field)
         run._refuse_changes(stored)
         return run
 
@@ -139,7 +163,14 @@ class Run:
 
     def identity(self) -> Identity:
         stored = self._stored_identity()
+        self._require_identity(stored)
         return Identity(stored["kind"], stored["config"], stored["sources"])
+
+    def _require_identity(self, stored: dict[str, Any], field: str = "run") -> None:
+        try:
+            require_shape(stored, IDENTITY_SHAPE, needed=tuple(IDENTITY_SHAPE))
+        except Unreadable as error:
+            raise BadInput(field, f"{self.path / 'config.json'} {error}") from None
 
     def digest(self) -> str:
         """The hash of what the run computes. The folder's name may say it too, but folders get renamed."""
@@ -147,9 +178,9 @@ class Run:
 
     def _stored_identity(self) -> dict[str, Any]:
         try:
-            stored = read_json(self.path / "config.json")
+            stored = self._read_checked("config.json")
         except (ValueError, OSError) as error:
-            raise BadInput("run", f"{self.path / 'config.json'} cannot be read: {error}") from None
+            raise BadInput("run", f"{self.path / 'config.json'} cannot be read: {_reason(error)}") from None
         require(isinstance(stored, dict), "run", f"{self.path / 'config.json'} is not an object")
         return dict(stored)
 
@@ -166,8 +197,11 @@ class Run:
             raise BadInput(field, f"{self.path} was made with {old!r}, which is not {new!r}")
 
     def provenance(self) -> dict[str, Any]:
-        """Versions, revision and machine; empty if that file is lost."""
-        return self._read_object("provenance.json")
+        """Versions, revision and machine; empty if that file is lost or damaged."""
+        try:
+            return require_shape(self._read_object("provenance.json"), PROVENANCE_SHAPE)
+        except Unreadable:
+            return {}
 
     def add_to_provenance(self, **more: Any) -> None:
         write_json(self.path / "provenance.json", {**self.provenance(), **more})
@@ -204,9 +238,10 @@ class Run:
         if not index.exists():
             return {}
         try:
-            return {str(name): place for name, place in dict(read_json(index)).items()}
-        except (OSError, ValueError, TypeError) as error:
-            raise BadInput("run", f"{index} cannot be read: {error}") from None
+            places = require_shape(read_json(index), {})
+        except (OSError, ValueError) as error:
+            raise BadInput("run", f"{index} cannot be read: {_reason(error)}") from None
+        return {str(name): place for name, place in places.items()}
 
     def _inside(self, place: Any, index: Path) -> Path:
         """What a folder's own files call a part of it: links and .. may lead anywhere."""
@@ -220,6 +255,7 @@ class Run:
 
     def set_status(self, state: str, **more: Any) -> None:
         """What the run is about stays as it was said at the beginning."""
+        (self.path / MANIFEST).unlink(missing_ok=True)  # it speaks of the files as they were
         before = self._read_object("status.json")
         about = {name: before[name] for name in ABOUT if name in before}
         write_json(self.path / "status.json", {"state": str(state), **about, **more})
@@ -227,14 +263,33 @@ class Run:
     def status(self) -> dict[str, Any]:
         """At least `state`: new, running, interrupted, failed or done; `subject` and `unit` of newer runs.
 
-        A run that was killed still says that it is running: `state` tells.
+        A run that was killed still says that it is running: `state` tells. Where the file is not what a run
+        writes, the state is damaged, and `message` says why; a training goes on from its checkpoints then.
         """
-        return {"state": RunState.NEW.value, **self._read_object("status.json")}
+        try:
+            said = require_shape(self._read_checked("status.json"), STATUS_SHAPE, needed=["state"])
+            if said["state"] not in STATES:
+                raise Unreadable(f"has state = {said['state'][:60]!r}")
+            if said["state"] == RunState.DONE:
+                require_shape(said, STATUS_SHAPE, needed=["summary", "seconds"])
+        except FileNotFoundError:
+            return {"state": RunState.NEW.value}
+        except (OSError, Unreadable) as error:
+            message = f"{self.path / 'status.json'} {_reason(error)}"
+            return {"state": RunState.DAMAGED.value, "message": message}
+        return said
 
     def state(self) -> RunState:
         """How far it really is: who was killed is interrupted, whatever the status says."""
         said = RunState(self.status()["state"])
         return living_state(said, self.path)
+
+    def _read_checked(self, name: str) -> Any:
+        """The JSON in a file; `Unreadable` also where a finished run's manifest says something else."""
+        content = read_plain(self.path / name)
+        found = parse_json(content)
+        require_unchanged(self.path, name, content)
+        return found
 
     def _read_object(self, name: str) -> dict[str, Any]:
         """The JSON object in a file; empty where the file is missing or damaged."""
@@ -251,12 +306,20 @@ class Run:
     def summary(self) -> dict[str, Any]:
         """The results of a finished run."""
         status = self.status()
-        require("summary" in status, "run", f"{self.path} is not finished (it is {status['state']})")
+        why = f": {status['message']}" if status["state"] == RunState.DAMAGED else ""
+        require("summary" in status, "run", f"{self.path} is not finished (it is {status['state']}{why})")
         return dict(status["summary"])
 
     def metrics(self, event: str | None = None) -> Table:
         """All rows, or those of one event: `train` or `evaluation`."""
-        rows = Table(read_rows(self.path / "metrics.jsonl"))
+        path = self.path / "metrics.jsonl"
+        if (self.path / MANIFEST).exists():
+            try:
+                require_unchanged(self.path, path.name, read_plain(path))
+            except (OSError, Unreadable) as error:
+                why = f"{path} {_reason(error)}; what can be done: internalize runs verify {self.path}"
+                raise BadInput("run", why) from None
+        rows = Table(read_rows(path))
         return rows if event is None else Table(rows.where(event=event).rows)
 
     # Weights ---------------------------------------------------------------------------------------------
@@ -311,6 +374,7 @@ class Run:
 
     def clear(self) -> None:
         """Forget everything but the lock, to start over."""
+        (self.path / MANIFEST).unlink(missing_ok=True)
         # The status goes first and for good: a folder that lost half its files must not say that it is done.
         (self.path / "status.json").unlink(missing_ok=True)
         sync_folder(self.path)
@@ -319,6 +383,11 @@ class Run:
                 shutil.rmtree(entry)
             elif entry.name not in (LOCK, OWNER):
                 entry.unlink()
+
+
+def _reason(error: Exception) -> str:
+    """In a few words; the file is named beside it."""
+    return str(error.strerror if isinstance(error, OSError) and error.strerror else error)
 
 
 def _look_up(identity: Any, name: str) -> Any:

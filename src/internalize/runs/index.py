@@ -20,6 +20,8 @@ from internalize.errors import BadInput, require
 from internalize.runs.folder import Run
 from internalize.runs.location import run_folders
 from internalize.runs.lock import living_state
+from internalize.runs.manifest import require_unchanged
+from internalize.runs.storage import Unreadable, parse_json, read_plain, require_shape
 
 INDEX = ".index.sqlite"
 SCHEMA = 3
@@ -200,7 +202,8 @@ def _refresh(index: sqlite3.Connection, out: Path) -> dict[str, str]:
     """Read the folders that are new or changed, forget those that are gone; the paths that are there."""
     known = dict(index.execute("SELECT path, stamp FROM runs"))
     there = {
-        Path(folder).relative_to(out).as_posix(): _stamp(folder, config) for folder, config in run_folders(out)
+        _as_text(Path(folder).relative_to(out).as_posix()): _stamp(folder, config)
+        for folder, config in run_folders(out)
     }
     changed = [_read(out, path, stamp) for path, stamp in there.items() if known.get(path) != stamp]
     gone = [(path,) for path in known if path not in there]
@@ -211,6 +214,11 @@ def _refresh(index: sqlite3.Connection, out: Path) -> dict[str, str]:
         index.executemany(f"INSERT OR REPLACE INTO runs VALUES ({places})", changed)
         index.executemany("DELETE FROM runs WHERE path = ?", gone)
     return there
+
+
+def _as_text(path: str) -> str:
+    """A path that can be stored and printed: the bytes of a name that is not UTF-8 are spelled out."""
+    return path.encode("utf-8", "backslashreplace").decode()
 
 
 def _stamp(folder: str, config: os.stat_result) -> str:
@@ -225,27 +233,50 @@ def _first_of(names: Sequence[str], values: Mapping[str, Any]) -> Any:
     return next((values[name] for name in names if name in values), None)
 
 
+def _if_a(kind: type, value: Any) -> Any:
+    """The value, if a column can hold it; a user's own kind may call something else by the same name."""
+    if kind is float and isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    good = isinstance(value, kind) and not isinstance(value, bool)
+    return value if good and not (kind is int and abs(value) >= 2**63) else None
+
+
+def require_if_there(path: Path) -> None:
+    """Refuse a file that is there and is no JSON object."""
+    try:
+        content = read_plain(path)
+        require_shape(parse_json(content), {})
+        require_unchanged(path.parent, path.name, content)
+    except FileNotFoundError:
+        return
+    except Unreadable as error:
+        raise BadInput("run", f"{path} {error}") from None
+
+
 def _read(out: Path, path: str, stamp: str) -> tuple[Any, ...]:
     """The row of one folder, whatever is wrong with it."""
     try:
         run = Run.at(out / path)
         identity, status = run.identity(), run.status()
         created = run.provenance().get("created")
-    except (BadInput, KeyError) as error:
+        require_if_there(run.path / "provenance.json")
+    except (BadInput, OSError) as error:
         unknown = (None,) * 4
-        return (path, stamp, "", "", *unknown, RunState.DAMAGED, *unknown, str(error), "{}", "{}")
+        message = error.message if isinstance(error, BadInput) else f"{out / path}: {error.strerror}"
+        return (path, stamp, "", "", *unknown, RunState.DAMAGED, *unknown, _as_text(message), "{}", "{}")
     config, summary = dict(identity.config), dict(status.get("summary", {}))
     return (
         path,
         stamp,
         identity.digest(),
         identity.kind,
-        status.get("subject", _first_of(OLDER_SUBJECTS, config)),
-        *(config.get(name) for name in ("method", "horizon", "seed")),
+        _if_a(str, status.get("subject", _first_of(OLDER_SUBJECTS, config))),
+        _if_a(str, config.get("method")),
+        *(_if_a(int, config.get(name)) for name in ("horizon", "seed")),
         status["state"],
-        status.get("accuracy", _first_of(OLDER_ACCURACIES, summary)),
-        status.get("ood_accuracy", summary.get("ood_accuracy")),
-        status.get("seconds"),
+        _if_a(float, status.get("accuracy", _first_of(OLDER_ACCURACIES, summary))),
+        _if_a(float, status.get("ood_accuracy", summary.get("ood_accuracy"))),
+        _if_a(float, status.get("seconds")),
         created,
         status.get("message"),
         json.dumps(config),

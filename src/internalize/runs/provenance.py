@@ -6,13 +6,15 @@ import os
 import platform
 import subprocess
 import sys
+import warnings
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from internalize.errors import RunWarning
 from internalize.runs.folder import Run
-from internalize.runs.storage import read_rows
+from internalize.runs.storage import NUMBER, Unreadable, read_rows, require_shape
 
 if TYPE_CHECKING:
     import torch
@@ -94,13 +96,27 @@ Clock = Literal["seconds", "processor"]
 much."""
 
 
+def read_times(run: Run) -> list[dict[str, Any]]:
+    """The usable rows of the journal. Nothing that is computed needs it: damage in it stops nobody."""
+    numbers = {"step": NUMBER, "seconds": NUMBER, "processor": NUMBER}
+    good = []
+    for row in read_rows(run.path / "timing.jsonl"):
+        try:
+            good.append(require_shape(row, numbers, needed=["step", "seconds"]))
+        except Unreadable as error:
+            warnings.warn(
+                f"{run.path / 'timing.jsonl'} {error}: that row is left out", RunWarning, stacklevel=2
+            )
+    return good
+
+
 def seconds_at(run: Run, step: float, clock: Clock = "processor") -> float | None:
     """Over all sittings. Between two notes of the journal, as if every step took as long as the others.
 
     None where the journal has not come so far, or was written before this clock was read.
     """
     before, total = 0, 0.0
-    for row in read_rows(run.path / "timing.jsonl"):
+    for row in read_times(run):
         if clock not in row:
             return None
         steps = row["step"] - before
@@ -112,5 +128,5 @@ def seconds_at(run: Run, step: float, clock: Clock = "processor") -> float | Non
 
 def seconds_in_all(run: Run, clock: Clock = "processor") -> float | None:
     """All that the journal holds; None where it was written before this clock was read."""
-    rows = read_rows(run.path / "timing.jsonl")
+    rows = read_times(run)
     return sum(float(row[clock]) for row in rows) if all(clock in row for row in rows) else None

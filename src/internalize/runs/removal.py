@@ -17,7 +17,7 @@ import tyro
 
 from internalize.errors import BadInput, require
 from internalize.runs.commands import Selection
-from internalize.runs.folder import FORMAT, MARKER, Run
+from internalize.runs.folder import FORMAT, MARKER, STATES, Run
 from internalize.runs.index import Store
 from internalize.runs.location import hash_in_name
 from internalize.runs.lock import own
@@ -86,7 +86,6 @@ def size_of(folder: Path) -> int:
 
 What = Literal["runs", "checkpoints", "stages"]
 HIDDEN = ".deleting-"
-STATES = ("new", "running", "interrupted", "failed", "done")
 
 
 def require_deletable(out: Path, folder: Path, what: What = "runs") -> str:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import shlex
+import stat
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -76,8 +78,103 @@ def write_json(path: Path, value: Any) -> None:
     write_atomically(path, (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode())
 
 
+# Reading JSON, which may come from anybody ----------------------------------------------------------------
+
+LARGEST_FILE = 2**28
+DEEPEST = 100
+"""Bytes and nesting beyond which nothing is read: no run writes as much into one file."""
+
+
+class Unreadable(ValueError):
+    """Why a file is not what this package writes; whoever catches it knows the file."""
+
+
 def read_json(path: Path) -> Any:
-    return json.loads(path.read_text(encoding="utf-8"))
+    """What the file holds; `Unreadable` says what is wrong with it, `OSError` why it cannot be opened."""
+    return parse_json(read_plain(path))
+
+
+def read_plain(path: Path) -> bytes:
+    """The bytes of a plain file of reasonable size. A FIFO in its place would be waited for without end."""
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    try:
+        there = os.fstat(handle)
+        if not stat.S_ISREG(there.st_mode):
+            raise Unreadable("is not a plain file")
+        if there.st_size > LARGEST_FILE:
+            raise Unreadable(f"has {there.st_size:,} bytes, at most {LARGEST_FILE:,} are read")
+        with os.fdopen(handle, "rb", closefd=False) as file:
+            return file.read(LARGEST_FILE)
+    finally:
+        os.close(handle)
+
+
+def parse_json(data: bytes) -> Any:
+    """JSON without what would break a reader later: deep nesting, halves of characters, endless numbers."""
+    try:
+        long = re.search(rb"[0-9]{19}", data) is not None
+        value = json.loads(data.decode("utf-8"), parse_int=_parse_long if long else None)
+        if data.count(b"[") + data.count(b"{") > DEEPEST and _is_deeper(value, DEEPEST):
+            raise RecursionError
+        if b"\\ud" in data.lower():  # else no half of a pair can be there
+            json.dumps(value, ensure_ascii=False).encode()
+    except RecursionError:
+        raise Unreadable("is nested too deeply") from None
+    except UnicodeError:
+        raise Unreadable("is not UTF-8 text") from None
+    except Unreadable:
+        raise
+    except ValueError as error:
+        raise Unreadable(f"is not JSON ({error})" if data.strip() else "is empty") from None
+    return value
+
+
+def _parse_long(digits: str) -> int:
+    if len(digits) > 20 or abs(int(digits)) >= 2**64:
+        raise Unreadable("has a number beyond 2^64")
+    return int(digits)
+
+
+def _is_deeper(value: Any, depth: int) -> bool:
+    level = [value]
+    for _ in range(depth):
+        inner = (item.values() if isinstance(item, dict) else item for item in level)
+        level = [entry for entries in inner for entry in entries if isinstance(entry, dict | list)]
+        if not level:
+            return False
+    return True
+
+
+Shape = Mapping[str, tuple[type, ...]]
+"""Name of an entry → the types that it may have."""
+NUMBER = (int, float)
+
+
+def require_shape(value: Any, shape: Shape, needed: Sequence[str] = ()) -> dict[str, Any]:
+    """The value as an object whose known entries have the right types; `Unreadable` names one that has not."""
+    if not isinstance(value, dict):
+        raise Unreadable("is not an object")
+    for name in needed:
+        if name not in value:
+            raise Unreadable(f"has no {name}")
+    for name, types in shape.items():
+        found = value.get(name)
+        wrong = not isinstance(found, types) or (isinstance(found, bool) and bool not in types)
+        if name in value and wrong:
+            names = " or ".join(JSON_TYPES[kind] for kind in types)
+            raise Unreadable(f"has {name} = {str(found)[:60]!r}, which must be {names}")
+    return value
+
+
+JSON_TYPES = {
+    str: "text",
+    int: "a whole number",
+    float: "a number",
+    dict: "an object",
+    list: "a list",
+    bool: "true or false",
+    type(None): "null",
+}
 
 
 # Rows ----------------------------------------------------------------------------------------------------
@@ -117,7 +214,11 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
     """All whole rows; a last line that was cut off, as by a kill, is left out."""
     if not path.exists():
         return []
-    *lines, last = path.read_bytes().split(b"\n")
+    try:
+        *lines, last = read_plain(path).split(b"\n")
+    except (Unreadable, OSError) as error:
+        warnings.warn(f"{path} cannot be read: {error}", RunWarning, stacklevel=2)
+        return []
     rows = [_row(line) for line in lines if line]
     if None in rows:
         warnings.warn(f"{path} has lines that cannot be read; they are left out", RunWarning, stacklevel=2)
@@ -126,7 +227,7 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
 
 def _row(line: bytes) -> dict[str, Any] | None:
     try:
-        row = json.loads(line)
+        row = parse_json(line)
     except ValueError:
         return None
     return row if isinstance(row, dict) else None
@@ -140,6 +241,8 @@ TROUBLE = {
     errno.EFBIG: "a file would be larger than allowed here",
     errno.EROFS: "the disk is read-only",
     errno.EIO: "the disk does not answer",
+    errno.EACCES: "no permission to write there",
+    errno.EPERM: "no permission to write there",
 }
 
 
@@ -149,9 +252,14 @@ def naming_disk_trouble(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        if error.errno == errno.ENOENT and not folder.is_dir():
+            raise RunFailed(
+                f"{folder} was removed or renamed while the run was going on; put it back, then go on with: "
+                f"internalize resume {shlex.quote(str(folder))}"
+            ) from error
         if error.errno not in TROUBLE:
             raise
         raise RunFailed(
-            f"{TROUBLE[error.errno]} ({error.strerror}); the last checkpoint in {folder} is good: make room, "
+            f"{TROUBLE[error.errno]} ({error.strerror}); the last checkpoint in {folder} is good: mend that, "
             f"then go on with: internalize resume {shlex.quote(str(folder))}"
         ) from error

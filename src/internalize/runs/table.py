@@ -17,6 +17,20 @@ if TYPE_CHECKING:  # the index reads runs, whose metrics are a table
     from internalize.runs.index import Entry
 
 
+def as_cell(value: Any) -> Any:
+    """Text that a spreadsheet would take for a formula gets an apostrophe in front, which it does not show."""
+    formula = isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r"))
+    return f"'{value}" if formula and not _is_number(value) else value
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
 class Table(Sequence[dict[str, Any]]):
     """A sequence of rows with named columns. Shows itself as a table in a notebook."""
 
@@ -51,8 +65,8 @@ class Table(Sequence[dict[str, Any]]):
     def to_csv(self) -> str:
         buffer = io.StringIO()
         writer = csv.DictWriter(buffer, self.columns, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(self.rows)
+        writer.writerow({name: as_cell(name) for name in self.columns})
+        writer.writerows([{name: as_cell(value) for name, value in row.items()} for row in self.rows])
         return buffer.getvalue()
 
     def to_pandas(self) -> Any:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isfinite
 from typing import Any
 
 from internalize.contract import RunState
 from internalize.display.curves import text_plot
-from internalize.display.terminal import duration, percent
+from internalize.display.terminal import duration, percent, plain
 from internalize.runs.folder import Run
 from internalize.runs.index import Entry
 from internalize.runs.location import hash_in_name
@@ -27,6 +28,15 @@ def listing(entries: Sequence[Entry], columns: int | None = None) -> str:
     """One line a run, below headings; with hashes in place of names that are too long for the columns."""
     rows = [_cells(entry) for entry in entries]
     text = _aligned(rows)
+    if any(entry.state == RunState.DAMAGED for entry in entries):  # with reasons, whatever the width
+        reasons = [
+            "",
+            *(
+                f"  {_name(entry.message or '')}" if entry.state == RunState.DAMAGED else ""
+                for entry in entries
+            ),
+        ]
+        return "\n".join(line + reason for line, reason in zip(text, reasons, strict=True))
     if columns is None or len(rows) == 0 or max(map(len, text)) <= columns:
         return "\n".join(text)
     short = [(_short_name(entry), *row[1:]) for entry, row in zip(entries, rows, strict=True)]
@@ -44,21 +54,26 @@ def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 
 def _short_name(entry: Entry) -> str:
     """What commands take for the run: the beginning of the hash, or the path where its end is not the hash."""
-    return hash_in_name(entry.path)[:SHORT_HASH] or entry.path
+    return hash_in_name(entry.path)[:SHORT_HASH] or _name(entry.path)
 
 
 def _cells(entry: Entry) -> tuple[str, ...]:
     return (
-        entry.path,
-        entry.task or "–",
+        _name(entry.path),
+        _name(entry.task or "–"),
         _text(entry.horizon),
-        entry.method or "–",
+        _name(entry.method or "–"),
         _text(entry.seed),
         entry.state,
         percent(entry.accuracy),
         percent(entry.ood_accuracy),
         "–" if entry.seconds is None else duration(entry.seconds),
     )
+
+
+def _name(text: str) -> str:
+    """On one line, and obeyed by no terminal."""
+    return plain(text).replace("\n", "\\n")
 
 
 def _text(value: Any) -> str:
@@ -99,7 +114,7 @@ def description(run: Run) -> str:
         plot = text_plot(curves(run.metrics(), names))
         if plot:
             parts += ["", title, plot]
-    return "\n".join(parts)
+    return plain("\n".join(parts))
 
 
 def curves(rows: Table, ending: str) -> dict[str, list[tuple[float, float]]]:
@@ -107,10 +122,10 @@ def curves(rows: Table, ending: str) -> dict[str, list[tuple[float, float]]]:
     found: dict[str, list[tuple[float, float]]] = {}
     for row in rows:
         step = next((row[name] for name in ("iteration", "step", "phase", "round") if name in row), None)
-        if step is None:
+        if not isinstance(step, int | float):
             continue
         for name, value in row.items():
-            if name.endswith(ending) and "target" not in name and isinstance(value, float):
+            if name.endswith(ending) and "target" not in name and isinstance(value, float) and isfinite(value):
                 found.setdefault(name, []).append((float(step), value))
     return found
 
@@ -128,6 +143,8 @@ def _state(run: Run) -> str:
     made = run.provenance()
     if made:
         parts.append(f"begun {made.get('created')} with internalize {made.get('internalize')}")
+    elif (run.path / "provenance.json").exists():
+        parts.append("provenance.json is damaged")
     return ", ".join(parts)
 
 

@@ -18,7 +18,9 @@ from internalize.contract import Observer, Row, RunState, Stage
 from internalize.errors import RunFailed, RunWarning
 from internalize.runs.checkpoint import Checkpoint, load_newest, save_checkpoint
 from internalize.runs.folder import Run
-from internalize.runs.storage import Journal, read_rows
+from internalize.runs.manifest import write_manifest
+from internalize.runs.provenance import read_times
+from internalize.runs.storage import Journal
 from internalize.runtime.execution import Execution, keeps_stage
 from internalize.runtime.experiment import Experiment, S, State
 from internalize.runtime.stop import Interrupted, StopNow, StopRequest
@@ -143,6 +145,7 @@ def _finish(
     books.note_time(experiment.stage(state))
     seconds = round(seconds_spent(books.run), 3)
     books.run.set_status(RunState.DONE, summary=finish.summary, seconds=seconds, **numbers(finish.summary))
+    write_manifest(books.run.path)
     books.audience.end(RunState.DONE, finish.summary)
     return finish.summary
 
@@ -198,7 +201,7 @@ class Books:
         self.run = run
         self.audience = audience
         self.identity = run.digest()
-        before = [row for row in read_rows(run.path / "timing.jsonl") if row["step"] <= step]
+        before = [row for row in read_times(run) if row["step"] <= step]
         self.timing = Journal(run.path / "timing.jsonl", "".join(f"{json.dumps(r)}\n" for r in before).encode())
         self.metrics = Journal(run.path / "metrics.jsonl", metrics)
         self.started = self.last_checkpoint = time.perf_counter()
@@ -234,7 +237,7 @@ class Books:
 
 def seconds_spent(run: Run) -> float:
     """Seconds of training and evaluation that went into the run's checkpoints, over all its sittings."""
-    return sum(row["seconds"] for row in read_rows(run.path / "timing.jsonl"))
+    return sum(float(row["seconds"]) for row in read_times(run))
 
 
 def _refuse_row(row: Row, stage: Stage) -> None:

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as a wish that the loop grants at the next step, or in the midst of a long one."""
+"""Ctrl-C, SIGTERM and SIGHUP as a wish that the loop grants at the next step, or in the midst of a long one."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ _heard: ContextVar[StopRequest | None] = ContextVar("the request of the `listeni
 
 @contextmanager
 def listening(aloud: bool = True) -> Iterator[StopRequest]:
-    """Turn SIGINT and SIGTERM into a request while the block runs.
+    """Turn SIGINT, SIGTERM and SIGHUP into a request while the block runs.
 
     Off the main thread (a notebook's worker, a pool) Python allows no handlers: nothing is installed then.
     """
@@ -72,7 +72,10 @@ def listening(aloud: bool = True) -> Iterator[StopRequest]:
     if threading.current_thread() is not threading.main_thread():
         yield request
         return
-    numbers = (signal.SIGINT, signal.SIGTERM)
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    # a closed terminal; whoever was started by nohup does not mind it, and Windows has none
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        numbers.append(signal.SIGHUP)
     before = {number: signal.signal(number, request.ask) for number in numbers}
     outer = _heard.set(request)
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import warnings
 from collections.abc import Sequence
 
@@ -13,6 +14,7 @@ from internalize.display.terminal import RunView
 from internalize.errors import RunFailed, RunWarning, require
 from internalize.runs.folder import Run
 from internalize.runs.lock import own
+from internalize.runs.manifest import changed_files
 from internalize.runs.provenance import circumstances, now, provenance
 from internalize.runs.storage import naming_disk_trouble
 from internalize.runs.trackers import find_trackers
@@ -59,6 +61,7 @@ def resume_prepared(
     """Go on with an interrupted run where it stands, prepared from its own copies of the user's files."""
     observers = [*observers, *find_trackers(execution.tracker)]
     with naming_disk_trouble(run.path), own(run.path), surroundings(run, execution) as device:
+        _refuse_damage(run)
         _carry_out(prepared, run, device, execution, observers)
     return run
 
@@ -69,6 +72,16 @@ def _require_copies(run: Run) -> None:
     for name, path in run.copies().items():
         same = path.is_file() and Source(name, path).digest() == hashes.get(name)
         require(same, "run", f"the run's copy of {name} is missing or has changed: {path}")
+
+
+def _refuse_damage(run: Run) -> None:
+    """There is nothing to go on with in a finished run, but whoever asks wants it whole."""
+    damage = changed_files(run.path) if run.is_done else {}
+    for name, reason in damage.items():
+        raise RunFailed(
+            f"{run.path / name} {reason}, though the run is done; what can be made anew: "
+            f"internalize runs verify {shlex.quote(str(run.path))}"
+        )
 
 
 def _carry_out(

@@ -18,8 +18,7 @@ from typing import Any, Literal, get_args
 import torch
 from rich.console import Console
 
-from internalize.configs.folders import make_folder
-from internalize.configs.outputs import write_output
+from internalize.configs.outputs import make_folder, write_output
 from internalize.contract import Ended, Event
 from internalize.display.plots import save
 from internalize.display.terminal import duration, errors_console, percent, results_table

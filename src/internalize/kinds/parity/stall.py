@@ -24,8 +24,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from internalize.configs.codec import typed
 from internalize.configs.named import Copies
-from internalize.configs.typed import typed
 from internalize.contract import Json, Row, Stage
 from internalize.errors import BadInput, require, require_seed
 from internalize.kinds.parity.config import PAPER_BATCH, PAPER_STEP_SIZE, PATIENCE
