@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import sys
@@ -12,6 +13,7 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from internalize.configs.command_line import parse
+from internalize.configs.standard_streams import dropping_remarks, lead_nowhere, outliving_the_reader
 from internalize.configs.trust import trusting
 from internalize.errors import BadInput, RunFailed, RunWarning, closest, require_seed
 
@@ -128,29 +130,83 @@ COMMANDS: dict[str, Command] = {
 }  # fmt: skip
 
 
+TRAINING = {"demo", "train", "resume", "experiment", "sweep", "race", "frontier", "parity", "parity diagram",
+            "hints", "pds", "selfplay", "text", "figure"}  # fmt: skip
+"""Commands that go on when nobody reads what they print: 0 means that their runs are finished."""
+NARROWEST = 40
+"""Columns below which help and tables are not broken any further."""
+ASKED_TOO_MUCH = {errno.ENAMETOOLONG, errno.EINVAL, errno.ELOOP, errno.EISDIR, errno.ENOTDIR, errno.ENOENT}
+"""Of the system's refusals those that lie in what the user wrote."""
+
+
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; the result is the exit code."""
+    """Run one command; the result is the exit code.
+
+    The border: whatever goes wrong in a way that lies outside of this package is told in one line. With
+    INTERNALIZE_DEBUG=1 it is told with its traceback.
+    """
     words = list(sys.argv[1:] if argv is None else argv)
-    try:
-        with warnings.catch_warnings():
-            warnings.showwarning = _warn_in_one_line
-            return _run(words)
-    except BadInput as error:
-        print(f"internalize: {' '.join(str(error).split())}", file=sys.stderr)
-        return 2
-    except (MemoryError, RuntimeError) as error:
-        if not _is_out_of_memory(error):
-            raise
+    with dropping_remarks(), warnings.catch_warnings():
+        warnings.showwarning = _warn_in_one_line
+        try:
+            return _run_and_flush(words)
+        except BadInput as error:
+            return _refuse(str(error), 2)
+        except KeyboardInterrupt:
+            return 130
+        except BrokenPipeError:  # the reader of a pipe has gone: nothing is wrong here
+            lead_nowhere(sys.stdout)
+            return 0
+        except Exception as error:
+            told = _told(error)
+            if told is None or os.environ.get("INTERNALIZE_DEBUG", "") not in ("", "0"):
+                raise
+            return _refuse(*told)
+
+
+def _refuse(text: str, code: int) -> int:
+    print(f"internalize: {' '.join(text.split())}", file=sys.stderr)
+    return code
+
+
+def _told(error: Exception) -> tuple[str, int] | None:
+    """The line and the exit code for an error that is no mistake of this package; None for one that is."""
+    if _is_out_of_memory(error):
         asked = re.search(r"allocate ([\d.]+ \w+)", str(error))
         more = f" for {asked[1]} more" if asked else ""
-        advice = "a smaller batch, model or number of samples needs less"
-        print(f"internalize: not enough memory{more}; {advice}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        return 130
-    except BrokenPipeError:  # the reader of a pipe has gone: nothing is wrong here
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return f"not enough memory{more}; a smaller batch, model or number of samples needs less", 1
+    hint = "(INTERNALIZE_DEBUG=1 shows where)"
+    if isinstance(error, OSError):
+        name = f": {os.fsdecode(error.filename)}" if isinstance(error.filename, str | bytes) else ""
+        text = f"{error.strerror or error or type(error).__name__}{name[:300]} {hint}"
+        return text, 2 if error.errno in ASKED_TOO_MUCH else 1
+    if isinstance(error, OverflowError) or _is_overflow(error):
+        return f"a number is too large: {str(error)[:300]} {hint}", 2
+    if isinstance(error, UnicodeError):
+        return f"a text cannot be written or read as it is: {str(error)[:300]} {hint}", 2
+    if isinstance(error, RecursionError):
+        return f"too deeply nested: {str(error)[:300]} {hint}", 2
+    return None
+
+
+def _is_overflow(error: Exception) -> bool:
+    """Torch says it in words."""
+    words = ("without overflow", "Overflow when unpacking", "out of range integral type conversion")
+    return isinstance(error, RuntimeError | ValueError | TypeError) and any(w in str(error) for w in words)
+
+
+def _run_and_flush(words: list[str]) -> int:
+    """What is printed is written before the exit code is known: a full disk must not end with 0."""
+    try:
+        return _run(words)
+    finally:
+        try:
+            sys.stdout.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            lead_nowhere(sys.stdout)
+            raise OSError(error.errno, error.strerror, "standard output") from None
 
 
 def _run(words: list[str]) -> int:
@@ -177,7 +233,10 @@ def _run(words: list[str]) -> int:
     arguments = parse(expected, rest, f"internalize {name}", defaults)
     require_seed(getattr(arguments, "seed", 0))  # of all who read runs; a training's config looks at its own
     function: Callable[[Any], int | None] = _own_way(name, arguments) or getattr(module, command.function)
-    with trusting() if getattr(arguments, "trust", False) else nullcontext():
+    with (
+        trusting() if getattr(arguments, "trust", False) else nullcontext(),
+        outliving_the_reader() if name in TRAINING else nullcontext(),
+    ):
         return _carry_out(function, arguments)
 
 

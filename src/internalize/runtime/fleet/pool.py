@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import queue
 import signal
 import subprocess
@@ -12,6 +13,7 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from internalize.configs.codec import to_json
 from internalize.contract import End, Ended, Event, event_from_json
@@ -130,7 +132,8 @@ class LocalPool:
 
     def _start_worker(self) -> _Worker:
         process = subprocess.Popen(
-            [sys.executable, "-m", "internalize.runtime.fleet.worker"],
+            _command(),
+            env=_environment(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -151,3 +154,32 @@ class LocalPool:
                     self.said.put((worker, event_from_json(json.loads(line))))
         finally:  # whatever happened: a worker whose end is not told is waited for in vain
             self.said.put((worker, None))
+
+
+# The worker's interpreter ----------------------------------------------------------------------------------
+
+BOOT = """
+import sys
+from importlib.util import module_from_spec, spec_from_file_location
+
+place = sys.argv[1]
+spec = spec_from_file_location("internalize", place + "/__init__.py", submodule_search_locations=[place])
+package = sys.modules["internalize"] = module_from_spec(spec)
+spec.loader.exec_module(package)
+
+from internalize.runtime.fleet.worker import main
+main()
+"""
+"""Loads this very package, wherever it is, without a search for it."""
+
+
+def _command() -> list[str]:
+    """Starts a worker that imports nothing from the folder in which the user is: Python's safe path."""
+    package = Path(__file__).resolve().parents[2]
+    return [sys.executable, "-P", "-c", BOOT, str(package)]
+
+
+def _environment() -> dict[str, str]:
+    """Empty entries of PYTHONPATH, which are easily there by accident, would mean the user's folder."""
+    places = [place for place in os.environ.get("PYTHONPATH", "").split(os.pathsep) if place]
+    return {**os.environ, "PYTHONSAFEPATH": "1", "PYTHONPATH": os.pathsep.join(places)}

@@ -1,6 +1,7 @@
 """A process that carries out runs for `execute_many`: one JSON object a line in, events out.
 
-Started as `python -m internalize.runtime.fleet.worker`. A plain subprocess and not multiprocessing: it works
+Started by `pool.py` with Python's safe path: nothing is imported from the folder in which the user is, unless a
+config names it (`configs/named.py` finds it there). A plain subprocess and not multiprocessing: it works
 the same from a script without a main guard, from a notebook and from another machine's shell, and needs no
 pickle.
 """
@@ -20,6 +21,7 @@ from typing import Any
 
 from internalize.configs.codec import from_json
 from internalize.configs.named import Copies
+from internalize.configs.standard_streams import dropping_remarks, dropping_results
 from internalize.configs.trust import own_files
 from internalize.contract import (
     Begun,
@@ -144,15 +146,11 @@ class Jobs:
 def main() -> None:
     # Events have the original stdout to themselves; whatever a user's module prints goes to stderr.
     events = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
-    sys.path.insert(0, str(Path.cwd()))
-    reporter = Reporter(lambda event: print(json.dumps(event_to_json(event)), file=events, flush=True))
-    try:
-        for job in Jobs():
-            carry_out(job, reporter)
-    except BrokenPipeError:  # nobody listens any more; the run itself has ended well
-        os._exit(1)
-
-
-if __name__ == "__main__":
-    main()
+    with dropping_remarks(), dropping_results():
+        os.dup2(2, 1)
+        reporter = Reporter(lambda event: print(json.dumps(event_to_json(event)), file=events, flush=True))
+        try:
+            for job in Jobs():
+                carry_out(job, reporter)
+        except BrokenPipeError:  # nobody listens any more; the run itself has ended well
+            os._exit(1)

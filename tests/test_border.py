@@ -1,0 +1,79 @@
+"""The border of a command: nobody reads, nothing can be written, strange folders, absurd values."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SMALL = (
+    "--horizon 2 --iterations 4 --model.depth 1 --model.width 8 --model.heads 2 --batch 4 --kernel plain "
+    "--evaluation.samples 8 --evaluation.final-samples 8 --evaluation.every 1 --out runs"
+)
+SWEEP = {
+    "kind": "chain",
+    "base": {"task": "C2", "horizon": 2, "iterations": 4, "batch": 4, "kernel": "plain",
+             "model": {"depth": 1, "width": 8, "heads": 2},
+             "evaluation": {"samples": 8, "final_samples": 8, "every": 1}},
+    "grid": {"method": ["cot", "left"]},
+}  # fmt: skip
+
+
+def shell(line: str, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    """A line for bash in which $I is the command; the exit code is that of its last command."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), **variables}
+    environment |= {"I": f"{sys.executable} -P -m internalize.cli", "OMP_NUM_THREADS": "1"}
+    return subprocess.run(
+        ["bash", "-c", line],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env=environment,
+        timeout=120,
+        check=False,
+    )
+
+
+def states(folder: Path) -> list[str]:
+    return [json.loads(path.read_text())["state"] for path in folder.glob("runs/*/status.json")]
+
+
+@pytest.mark.parametrize(
+    ("line", "runs"),
+    [
+        (f"$I train {SMALL} 2>&1 | head -1 > /dev/null; exit ${{PIPESTATUS[0]}}", 1),
+        ("$I sweep sweep.json --no-estimate --out runs 2>&1 | head -1 > /dev/null; exit ${PIPESTATUS[0]}", 2),
+        (f"$I train {SMALL} 2> /dev/full", 1),
+        (f"$I train {SMALL} >&- 2>&- <&-", 1),
+    ],
+)
+def test_a_training_outlives_whoever_reads_what_it_says(line: str, runs: int, tmp_path: Path) -> None:
+    """Its exit code is 0, and that is true: all runs are finished."""
+    (tmp_path / "sweep.json").write_text(json.dumps(SWEEP))
+    result = shell(line, tmp_path)
+    assert (result.returncode, states(tmp_path)) == (0, ["done"] * runs), result.stderr
+
+
+def test_results_that_cannot_be_written_are_an_error(tmp_path: Path) -> None:
+    result = shell(f"$I train {SMALL} --quiet --json > /dev/full", tmp_path)
+    assert result.returncode == 1
+    assert result.stderr.startswith("internalize: No space left on device")
+    assert result.stderr.count("\n") == 1
+
+
+def test_workers_import_nothing_from_where_the_user_is(tmp_path: Path) -> None:
+    """But find there the module that a config names."""
+    for name in ("numba", "scipy", "json", "internalize"):
+        (tmp_path / f"{name}.py").write_text(f"open('{name}-was-here', 'w')\nraise SystemExit(3)\n")
+    (tmp_path / "mine.py").write_text(
+        "from internalize.tasks import parse_task\nprint('nobody reads this')\ntask = parse_task('C3')\n"
+    )
+    words = f"train --task mine:task --seeds 2 --workers 1 {SMALL}"
+    result = shell(f"$I {words} 2>&1 | head -1; exit ${{PIPESTATUS[0]}}", tmp_path)
+    assert result.returncode == 0, result.stdout
+    assert states(tmp_path) == ["done"] * 2
+    assert list(tmp_path.glob("*-was-here")) == []
