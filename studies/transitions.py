@@ -14,16 +14,14 @@ import random
 import time
 
 import torch
-from internalize.models.adamw import AdamW
-from internalize.models.flat import flatten_parameters
-from internalize.models.kernel import make_step
-from internalize.sequences.vocabulary import vocabulary_of
 
 from internalize.curricula import find_curriculum
 from internalize.kinds.chain.data import TrainingData
 from internalize.models.gpt2 import GPT2, ModelConfig
+from internalize.models.parameters import AdamW, flatten_parameters
+from internalize.models.path import make_step
 from internalize.runtime.streams import Streams
-from internalize.sequences.rendering import Renderer
+from internalize.sequences.rendering import Renderer, vocabulary_of
 from internalize.tasks.inputs import parse_inputs
 from internalize.tasks.names import parse_task
 
