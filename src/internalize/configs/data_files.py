@@ -13,6 +13,10 @@ from internalize.errors import BadInput, require
 LARGEST_JSON = 100 * 2**20
 LARGEST_YAML = 2**18
 """Seconds to read already; the fast reader of YAML crashes on deeply nested text."""
+DEEPEST_YAML = 50
+MOST_NODES = 100_000
+"""Values in a YAML file, each counted as often as aliases (`*name`) repeat it: ten lines of aliases of aliases
+would else be more values than there is memory for."""
 
 
 def read_data(path: Path, field: str) -> Any:
@@ -55,17 +59,45 @@ def _from_yaml(text: str, where: str) -> Any:
     import yaml
 
     class Loader(yaml.SafeLoader):
-        """Takes each key once. What `<<` brings in may be set anew, as YAML has it: that comes later."""
+        """Takes each key once. What `<<` brings in may be set anew, as YAML has it: that comes later.
+
+        Counts what it composes, an alias as all that it stands for, before anything is made of it.
+        """
+
+        depth = 0
+
+        def compose_node(self, parent: Any, index: Any) -> yaml.Node | None:
+            self.depth += 1
+            require(self.depth <= DEEPEST_YAML, where, f"nested more than {DEEPEST_YAML} deep")
+            alias = self.check_event(yaml.AliasEvent)
+            node = super().compose_node(parent, index)
+            require(not alias or id(node) in sizes, where, "an alias stands within what it names")
+            self.depth -= 1
+            if node is not None and id(node) not in sizes:  # an alias gives the very node that it names
+                sizes[id(node)] = 1 + sum(sizes.get(id(child), 1) for child in _children(node))
+                require(
+                    sizes[id(node)] <= MOST_NODES, where, f"more than {MOST_NODES:,} values, by its aliases"
+                )
+            return node
 
         def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
             node: yaml.MappingNode = super().compose_mapping_node(anchor)
             _refuse_twice((key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)), where)
             return node
 
+    sizes: dict[int, int] = {}
+    """Of the nodes that are complete, by identity: all of them live until the document is read."""
     try:
         return yaml.load(text, Loader)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise BadInput(where, f"the file is not YAML: {' '.join(str(error).split())}") from None
+
+
+def _children(node: Any) -> Iterable[Any]:
+    """Of a mapping its keys and values, of a sequence its entries, of a text none."""
+    if isinstance(node.value, str):
+        return ()
+    return (part for entry in node.value for part in (entry if isinstance(entry, tuple) else (entry,)))
 
 
 def _refuse_twice(keys: Iterable[str], where: str) -> None:
