@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from internalize.cli import main
+
 SMALL = (
     "--horizon 2 --iterations 4 --model.depth 1 --model.width 8 --model.heads 2 --batch 4 --kernel plain "
     "--evaluation.samples 8 --evaluation.final-samples 8 --evaluation.every 1 --out runs"
@@ -77,3 +79,30 @@ def test_workers_import_nothing_from_where_the_user_is(tmp_path: Path) -> None:
     assert result.returncode == 0, result.stdout
     assert states(tmp_path) == ["done"] * 2
     assert list(tmp_path.glob("*-was-here")) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("train --model.depth 1000000", "model.depth: must be at most 1,000"),
+        ("train --threads 1000000000", "threads: must be at most 4,096"),
+        ("train --method mixture --horizon 1000000", "horizon: must be at most 1,000 with mixture"),
+        ("train --iterations 1000000000000000000", "run: it would take about 2e+11 years of one core"),
+        ("hints --d 1000000000", "d: must lie in 1…100,000"),
+        ("runs --out \udcff", "out: must be UTF-8 text"),
+        (f"train --out {'y' * 300}", "File name too long"),
+    ],
+)
+def test_absurd_values_take_one_line(
+    words: str,
+    expected: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(words.split()) == 2
+    said = capsys.readouterr().err
+    assert expected in said
+    assert said.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []

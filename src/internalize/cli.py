@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import shutil
 import sys
 import warnings
 from collections.abc import Callable, Sequence
@@ -13,6 +14,7 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from internalize.configs.command_line import parse
+from internalize.configs.limits import require_plain
 from internalize.configs.standard_streams import dropping_remarks, lead_nowhere, outliving_the_reader
 from internalize.configs.trust import trusting
 from internalize.errors import BadInput, RunFailed, RunWarning, closest, require_seed
@@ -149,6 +151,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     with dropping_remarks(), warnings.catch_warnings():
         warnings.showwarning = _warn_in_one_line
         try:
+            _widen()
             return _run_and_flush(words)
         except BadInput as error:
             return _refuse(str(error), 2)
@@ -162,6 +165,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             if told is None or os.environ.get("INTERNALIZE_DEBUG", "") not in ("", "0"):
                 raise
             return _refuse(*told)
+
+
+def _widen() -> None:
+    """Libraries that break lines never end, or fail, where nothing fits a line."""
+    if shutil.get_terminal_size().columns < NARROWEST or os.environ.get("COLUMNS", "1").strip("0") == "":
+        os.environ["COLUMNS"] = str(NARROWEST)
 
 
 def _refuse(text: str, code: int) -> int:
@@ -231,6 +240,7 @@ def _run(words: list[str]) -> int:
         expected.defaults(rest) if hasattr(expected, "defaults") else None
     )  # where the words name a preset
     arguments = parse(expected, rest, f"internalize {name}", defaults)
+    require_plain(arguments)
     require_seed(getattr(arguments, "seed", 0))  # of all who read runs; a training's config looks at its own
     function: Callable[[Any], int | None] = _own_way(name, arguments) or getattr(module, command.function)
     with (

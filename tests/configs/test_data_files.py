@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 
-from internalize.configs.codec import read_data
+from internalize.configs.data_files import read_data
 from internalize.errors import BadInput
 
 YAML = """
@@ -39,3 +40,29 @@ def test_what_yaml_merges_may_be_set_anew(tmp_path: Path) -> None:
         "group": {"second": {"depth": 1, "width": 16}},
         "third": {"depth": 2, "width": 16},
     }
+
+
+LAUGHS = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 10)
+)
+MERGES = "a0: &a0 {k: v}\n" + "".join(
+    f"a{i}: &a{i} {{<<: [{', '.join([f'*a{i - 1}'] * 9)}]}}\n" for i in range(1, 10)
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (LAUGHS, "more than 100,000 values"),
+        (MERGES, "more than 100,000 values"),
+        ("a: &a [*a]", "an alias stands within"),
+        ("[" * 200 + "]" * 200, "nested more than 50 deep"),
+        ("[" * 100_000, "nested more than 50 deep|not YAML"),
+    ],
+)
+def test_yaml_that_would_never_end_is_refused_at_once(text: str, words: str, tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(text)
+    begun = time.process_time()
+    with pytest.raises(BadInput, match=words):
+        read_data(tmp_path / "a.yaml", "sweep")
+    assert time.process_time() - begun < 1.0

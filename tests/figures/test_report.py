@@ -44,7 +44,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_report_holds_every_figure_and_claim(report: Path) -> None:
     text = report.read_text(encoding="utf-8")
-    assert text.count("<figure>") == text.count('<svg role="img"') == 4
+    assert text.count("<figure>") == text.count('<img alt="') == 4
     for name in PLANTED:
         for claim in find_figure(name).claims:
             assert with_indices(claim.sentence).replace("'", "&#x27;") in text
@@ -54,6 +54,22 @@ def test_the_report_holds_every_figure_and_claim(report: Path) -> None:
     assert {claim["verdict"] for claim in record["claims"]} == {"confirmed"}
     assert {claim["scale"] for claim in record["claims"]} == {"the paper's own"}
     assert record["provenance"]["processor"] in text
+
+
+def test_a_drawing_from_elsewhere_cannot_act_in_the_page(report: Path, tmp_path: Path) -> None:
+    """Pictures are images, the policy allows no script, and what is no picture is left out."""
+    shutil.copytree(report.parent / "heads", tmp_path / "heads")
+    evil = '<svg xmlns="http://www.w3.org/2000/svg" onload="alert(1)"><script>alert(2)</script></svg>'
+    for kind in ("svg", "png"):
+        (tmp_path / "heads" / f"heads.{kind}").write_text(evil)
+    assert main(["report", "--results", str(tmp_path), "--json"]) == 0
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "alert" not in text
+    assert "<figure>" not in text
+    for page in (text, report.read_text(encoding="utf-8")):
+        head = page[: page.index("</head>")]
+        assert 'http-equiv="Content-Security-Policy" content="default-src \'none\';' in head
+        assert "script-src" not in head
 
 
 class References(HTMLParser):

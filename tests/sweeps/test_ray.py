@@ -14,7 +14,8 @@ import pytest
 
 from internalize.cli import main
 from internalize.contract import Event, Stepped, Written
-from internalize.errors import RunFailed, RunWarning
+from internalize.errors import BadInput, RunFailed, RunWarning
+from internalize.runtime.execution import Execution
 from internalize.sweeps import run_sweep, sweep_of
 from internalize.sweeps.node import PIECE, HomeFolder, Mirror
 from internalize.sweeps.run import RayOptions
@@ -44,6 +45,21 @@ def test_a_cluster_of_our_own_with_a_users_module(tmp_path: Path, monkeypatch: p
     assert done.run is not None
     assert {done.run.path.name: expected[done.run.path.name]} == expected
     assert list((tmp_path / "runs").glob(".*")) == []
+
+
+def test_a_cluster_that_others_reach_needs_a_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    from internalize.sweeps.ray import ray_backend, require_token
+
+    monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
+    require_token(["127.0.0.1", "::1", "localhost"])
+    for address in ("10.0.0.5", "0.0.0.0", "node-7"):
+        with pytest.raises(BadInput, match="without a token"):
+            require_token(["127.0.0.1", address])
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    require_token(["10.0.0.5"])
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    with pytest.raises(BadInput, match="RAY_AUTH_MODE is 'disabled'"):
+        ray_backend(Execution(), None, RayOptions())
 
 
 # Runs that fit nowhere -------------------------------------------------------------------------------------
@@ -92,6 +108,9 @@ def test_a_run_too_large_for_this_machine_is_refused(
 
 # On a cluster of several nodes -----------------------------------------------------------------------------
 
+NOBODY_ELSE = {"node_ip_address": "127.0.0.1"}
+"""A cluster that others reach would need a token."""
+
 
 class Nodes:
     """Ray's own test cluster: a head without places for runs, and nodes with one each."""
@@ -99,13 +118,14 @@ class Nodes:
     def __init__(self) -> None:
         from ray.cluster_utils import Cluster
 
-        store = {"object_store_memory": 80 * 2**20, "include_dashboard": False}
+        store = {"object_store_memory": 80 * 2**20, "include_dashboard": False, **NOBODY_ELSE}
         self.cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, **store})
         self.nodes: list[Any] = []
 
     def add(self, count: int, cpus: int = 1) -> None:
         for _ in range(count):
-            self.nodes.append(self.cluster.add_node(num_cpus=cpus, object_store_memory=80 * 2**20))
+            node = self.cluster.add_node(num_cpus=cpus, object_store_memory=80 * 2**20, **NOBODY_ELSE)
+            self.nodes.append(node)
         self.cluster.wait_for_nodes()
 
     def training(self) -> dict[int, Any]:

@@ -32,6 +32,8 @@ STATE_DRAWS = 50
 """Inputs drawn for each one asked, when final states are looked at one by one: drawing is cheap, and a rare
 state then has answers enough for a narrow interval."""
 
+MOST_POINTS = 10_000
+
 
 @dataclass(frozen=True)
 class ProfilePoint:
@@ -106,6 +108,7 @@ def _row(sweep: str, mode: str, inputs: str, which: str, x: float, rate: Rate | 
 def profile(chain: OpenChain, stage: int | None, samples: int, points: int, seed: int = 0) -> Profile:
     """points: how many values of p and of a symbol's probability, from 0 to 1."""
     require(points >= 2, "points", f"must be at least 2, got {points}")
+    require(points <= MOST_POINTS, "points", f"must be at most {MOST_POINTS:,}, got {points}")
     grid = [i / (points - 1) for i in range(points)]
     symbols = chain.experiment.task.symbols
     asked = chain.ways_to_ask(stage)

@@ -6,10 +6,8 @@ Unknown keys and wrong types are errors with a name.
 from __future__ import annotations
 
 import dataclasses
-import json
 import types
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -207,69 +205,3 @@ def _refuse_objects(field: str, value: Any) -> None:
         return
     what = f"the class {value.__name__}" if isinstance(value, type) else f"a {type(value).__name__}"
     raise BadInput(field, f"must be text, got {what}: name your own object as module:attribute or file.py:name")
-
-
-# JSON and YAML files that a user writes ------------------------------------------------------------------
-
-LARGEST_JSON = 100 * 2**20
-LARGEST_YAML = 2**18
-"""Seconds to read already; the fast reader of YAML crashes on deeply nested text."""
-
-
-def read_data(path: Path, field: str) -> Any:
-    """What the file holds; a problem is one line that names the file. A name in .json is JSON, else YAML."""
-    where = f"{field} ({path.name})"
-    if path.suffix.lower() == ".json":
-        return _from_json(read_text(path, field, LARGEST_JSON), where)
-    return _from_yaml(read_text(path, field, LARGEST_YAML, " (of JSON more)"), where)
-
-
-def read_text(path: Path, field: str, most: int = LARGEST_YAML, hint: str = "") -> str:
-    """The text of a file of at most so many bytes."""
-    where = f"{field} ({path.name})"
-    try:
-        size = path.stat().st_size
-        require(path.is_file(), field, f"{path} is not a file")
-        require(size > 0, where, "the file is empty")
-        require(size <= most, where, f"the file has {size:,} bytes, at most {most:,} are read{hint}")
-        return path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise BadInput(field, f"there is no file {path}") from None
-    except OSError as error:
-        raise BadInput(field, f"cannot read {path}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise BadInput(where, "the file is not UTF-8 text") from None
-
-
-def _from_json(text: str, where: str) -> Any:
-    def object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        _refuse_twice((name for name, _ in pairs), where)
-        return dict(pairs)
-
-    try:
-        return json.loads(text, object_pairs_hook=object_of)
-    except (ValueError, RecursionError) as error:
-        raise BadInput(where, f"the file is not JSON: {error}") from None
-
-
-def _from_yaml(text: str, where: str) -> Any:
-    import yaml
-
-    class Loader(yaml.SafeLoader):
-        """Takes each key once. What `<<` brings in may be set anew, as YAML has it: that comes later."""
-
-        def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
-            node: yaml.MappingNode = super().compose_mapping_node(anchor)
-            _refuse_twice((key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)), where)
-            return node
-
-    try:
-        return yaml.load(text, Loader)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise BadInput(where, f"the file is not YAML: {' '.join(str(error).split())}") from None
-
-
-def _refuse_twice(keys: Iterable[str], where: str) -> None:
-    """Of two values for one key a reader would keep the last and drop the other without a word."""
-    for key, times in Counter(keys).items():
-        require(times == 1, where, f"the key {key!r} is there {times} times in one mapping")

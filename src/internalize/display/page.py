@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import html
 from collections.abc import Mapping, Sequence
 from typing import Literal
@@ -43,11 +44,16 @@ nav ul { padding-left: 1.2rem; columns: 16rem; } a { color: inherit; }
 @media print { main { max-width: none; padding: 0; } figure { break-inside: avoid; background: none; } }
 """
 
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
+"""What a page of ours may do: show its own styles and the images within it. No script runs, nothing is fetched,
+whatever text from elsewhere has come into it."""
+
 
 def page(title: str, lead: str, sections: Sequence[str], footer: str) -> str:
     """A whole document. `sections` are HTML made with the functions below; the other texts are plain."""
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{html.escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n<main>\n"
         f'<h1>{html.escape(title)}</h1>\n<p class="lead">{html.escape(lead)}</p>\n'
@@ -83,8 +89,15 @@ def paragraph(text: str) -> str:
     return f"<p>{html.escape(text)}</p>"
 
 
-def figure(svg: str, caption: str) -> str:
-    return f"<figure>{svg}<figcaption>{html.escape(caption)}</figcaption></figure>"
+def png_image(content: bytes, alt: str) -> str:
+    """A picture as an image, within which no browser runs scripts or fetches anything."""
+    data = base64.b64encode(content).decode("ascii")
+    return f'<img alt="{html.escape(alt)}" src="data:image/png;base64,{data}">'
+
+
+def figure(picture: str, caption: str) -> str:
+    """picture: an <svg> that was drawn in this process, or a `png_image`."""
+    return f"<figure>{picture}<figcaption>{html.escape(caption)}</figcaption></figure>"
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

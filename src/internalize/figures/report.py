@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from internalize.display import page
-from internalize.display.plots import saved_svg_inline
 from internalize.display.terminal import duration
 from internalize.errors import require
 from internalize.figures.cases import TIERS
@@ -25,6 +24,9 @@ Record = dict[str, Any]
 PARTS = ("figure", "paper", "tier", "caption", "notes", "differences", "claims", "plan", "runs", "provenance")
 """What a record must have to be shown."""
 MOODS: dict[str, Literal["good", "bad", ""]] = {"confirmed": "good", "contradicted": "bad"}
+PNG = b"\x89PNG\r\n\x1a\n"
+LARGEST_PICTURE = 20 * 2**20
+"""Bytes. Our own have some tens of thousands."""
 
 
 def find_records(results: Path) -> list[tuple[Record, Path]]:
@@ -91,12 +93,8 @@ def _claim_rows(records: Sequence[tuple[Record, Path]]) -> list[list[str]]:
 def _figure_sections(record: Record, folder: Path) -> list[str]:
     caption = with_indices(" ".join([f"{record['paper']}. {record['caption']}", *record["notes"]]))
     sections = [page.heading(f"{_title(record)}: {record['shows']}", folder.name)]
-    picture = folder / f"{record['figure']}.svg"
-    if picture.is_file():
-        svg = saved_svg_inline(picture.read_text(encoding="utf-8"), record["shows"])
-        sections.append(page.figure(svg, caption))
-    else:
-        sections.append(page.paragraph(caption))
+    picture = _picture(folder, str(record["figure"]), str(record["shows"]))
+    sections.append(page.paragraph(caption) if picture is None else page.figure(picture, caption))
     if record["differences"]:
         sections.append(page.paragraph(f"Differs from the paper: {'; '.join(record['differences'])}."))
     sections.append(page.paragraph(_runs_told(record)))
@@ -112,6 +110,21 @@ def _figure_sections(record: Record, folder: Path) -> list[str]:
         sections.append(page.statement(claim["verdict"], sentence, [with_indices(line) for line in fine], mood))
     sections.append(page.details("config, versions and machine", _small_print(record)))
     return sections
+
+
+def _picture(folder: Path, name: str, shows: str) -> str | None:
+    """The figure's drawing as an image; None where there is none, or something else in its place.
+
+    The folder may have come from somebody else: its SVG is not copied into the page, where its scripts would
+    run. A name that leads out of the folder names no drawing.
+    """
+    path = folder / f"{name}.png"
+    if path.name != f"{name}.png" or path.is_symlink() or not path.is_file():
+        return None
+    if path.stat().st_size > LARGEST_PICTURE:
+        return None
+    content = path.read_bytes()
+    return page.png_image(content, shows) if content.startswith(PNG) else None
 
 
 def _runs_told(record: Record) -> str:

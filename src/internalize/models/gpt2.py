@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 LAYER_NORM_EPSILON = 1e-5
 ROTARY_BASE = 10_000.0
+DEEPEST = 1_000
+"""Layers. Each is made before anything is counted."""
 
 Positions = Literal["absolute", "none", "rotary"]
 
@@ -52,6 +54,10 @@ class ModelConfig:
 
     def __post_init__(self) -> None:
         require(self.depth >= 1, "model.depth", f"must be at least 1, got {self.depth}")
+        good = self.depth <= DEEPEST
+        require(
+            good, "model.depth", f"must be at most {DEEPEST:,}: each layer takes its time, got {self.depth:,}"
+        )
         require(self.width >= 1, "model.width", f"must be at least 1, got {self.width}")
         require(self.heads >= 1, "model.heads", f"must be at least 1, got {self.heads}")
         require(

@@ -20,6 +20,7 @@ from internalize.runs.provenance import usable_cores
 from internalize.runs.trackers import TrackerName
 
 KeepStages = Literal["all", "some", "none"]
+MOST_THREADS = 4_096
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,8 @@ class Execution:
 
     def __post_init__(self) -> None:
         require(self.threads is None or self.threads >= 1, "threads", f"must be at least 1, got {self.threads}")
+        good = self.threads is None or self.threads <= MOST_THREADS
+        require(good, "threads", f"must be at most {MOST_THREADS:,}: no machine has more, got {self.threads}")
         good = self.checkpoint_minutes > 0
         require(good, "checkpoint-minutes", f"must be more than 0, got {self.checkpoint_minutes}")
 

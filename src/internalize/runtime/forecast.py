@@ -26,6 +26,9 @@ OPERATIONS_A_SECOND = 5e10
 """Of one core, in training steps of the paper's shapes (`internalize bench`: 40 to 90 thousand millions)."""
 SECONDS_A_STEP = 1e-3
 """Beyond what is counted: data, optimizer, bookkeeping."""
+YEAR = 365.25 * 24 * 3600
+MOST_YEARS = 1_000
+"""Of one core, by the rule of thumb: a device that is a thousand times faster would still take a year."""
 PATIENCE = 0.5
 """Seconds that timing one thing may take, beyond its first three calls."""
 
@@ -78,18 +81,33 @@ class Forecast:
         return self.flops / OPERATIONS_A_SECOND + self.steps * SECONDS_A_STEP
 
     def require_memory(self, device: torch.device) -> None:
-        """Refuse what this machine cannot hold, by the field that is too large. A GPU's memory is not asked."""
+        """Refuse what this machine cannot hold, by the field that is too large. A GPU's memory is not asked.
+
+        And what would never end.
+        """
         if device.type != "cpu" and not self.on_processor:
             self.require_sense()
             return
         for need in self.least:
             memory.require_memory(need.bytes, need.field, need.what)
+        self.require_time()
+
+    def require_time(self) -> None:
+        """Refuse what nobody lives to see."""
+        years = self.rough_seconds / YEAR
+        text = f"it would take about {_told(years)} years of one core: fewer steps or a smaller model take less"
+        require(years <= MOST_YEARS, "run", text)
 
     def require_sense(self) -> None:
-        """Refuse what no machine can hold."""
+        """Refuse what no machine can hold, or end."""
         for need in self.least:
             said = f"{need.what} needs about {need.bytes / 1e9:.3g} GB of memory, more than any machine has"
             require(need.bytes < NO_MACHINE, need.field, said)
+        self.require_time()
+
+
+def _told(years: float) -> str:
+    return f"{years:,.0f}" if years < 1e6 else f"{years:.1g}"
 
 
 def measurements(begun: int, ended: int, every: int) -> int:

@@ -7,6 +7,7 @@ begins a task anew when its worker or node is lost; the run then goes on from it
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import time
 import uuid
@@ -23,7 +24,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from internalize.configs.codec import to_json
 from internalize.configs.named import Source
 from internalize.contract import End, Ended, Event
-from internalize.errors import BadInput, RunWarning
+from internalize.errors import BadInput, RunWarning, require
 from internalize.runs.lock import Owned, own
 from internalize.runs.provenance import usable_cores
 from internalize.runtime.execution import Execution
@@ -37,6 +38,8 @@ MOST_AT_ONCE = 400
 """Tasks in Ray's hands, so that thousands of runs do not all wait there."""
 PATIENCE = 60.0
 """Seconds to wait for a node to say whether it sees the folder of runs."""
+WITH_TOKENS = ("token", "k8s")
+"""Ways in which Ray asks whoever comes who they are: its RAY_AUTH_MODE."""
 
 
 class _FarHome:
@@ -255,6 +258,9 @@ def _require_room(execution: Execution, options: RayOptions, may_grow: bool) -> 
 def _connect(options: RayOptions) -> None:
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
     if options.address is None:
+        mode = os.environ.get("RAY_AUTH_MODE", "token").lower()
+        text = f"RAY_AUTH_MODE is {mode!r}: whoever reaches this machine could run code on it; unset it"
+        require(mode in WITH_TOKENS, "backend", text)
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         ray.init(
             address="local",
@@ -271,3 +277,29 @@ def _connect(options: RayOptions) -> None:
         raise BadInput(
             "address", f"cannot join {options.address}: {' '.join(str(problem).split())[:300]}"
         ) from None
+    try:
+        require_token([str(node["NodeManagerAddress"]) for node in ray.nodes() if node["Alive"]])
+    except BadInput:
+        ray.shutdown()
+        raise
+
+
+def require_token(addresses: Sequence[str]) -> None:
+    """Refuse a cluster that listens beyond this machine and asks nobody for a token: see Ray's token-auth."""
+    if os.environ.get("RAY_AUTH_MODE", "").lower() in WITH_TOKENS:
+        return
+    for address in addresses:
+        require(
+            is_loopback(address),
+            "address",
+            f"the cluster listens at {address} without a token: whoever reaches it could run code here. Start "
+            f"it with RAY_AUTH_MODE=token and RAY_AUTH_TOKEN, and set both before this command",
+        )
+
+
+def is_loopback(address: str) -> bool:
+    """Whether only this machine reaches the address."""
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return address == "localhost"

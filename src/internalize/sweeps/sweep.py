@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from internalize.configs.codec import from_json, read_data, to_json
+from internalize.configs.codec import from_json, to_json
+from internalize.configs.data_files import read_data
 from internalize.configs.named import is_object_name, load_object
 from internalize.configs.trust import Untrusted, own_files
 from internalize.contract import Json

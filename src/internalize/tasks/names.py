@@ -18,7 +18,7 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
-from internalize.configs.codec import read_data
+from internalize.configs.data_files import read_data
 from internalize.configs.named import Copies, Source, is_object_name, load_object
 from internalize.configs.trust import own_files
 from internalize.errors import BadInput, closest, require

@@ -25,6 +25,11 @@ from internalize.tasks.names import find_task
 if TYPE_CHECKING:
     from internalize.kinds.chain.experiment import ChainExperiment
 
+LONGEST = 2_000
+"""The largest horizon: a curriculum has as many stages, of as many states."""
+LONGEST_MIXTURE = 1_000
+"""Of a mixture, which has as many formats in every stage."""
+
 
 @dataclass(frozen=True)
 @typed("optimizer")
@@ -145,6 +150,12 @@ class ChainConfig:
 
     def __post_init__(self) -> None:
         require(self.horizon >= 1, "horizon", f"must be at least 1, got {self.horizon}")
+        most = LONGEST_MIXTURE if self.method.startswith("mixture") else LONGEST
+        require(
+            self.horizon <= most,
+            "horizon",
+            f"must be at most {most:,} with {self.method}, got {self.horizon:,}",
+        )
         require(self.iterations >= 1, "iterations", f"must be at least 1, got {self.iterations}")
         require(self.batch >= 1, "batch", f"must be at least 1, got {self.batch}")
         require(self.log_every >= 1, "log-every", f"must be at least 1, got {self.log_every}")

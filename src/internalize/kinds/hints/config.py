@@ -40,6 +40,8 @@ PRESETS: dict[PresetName, Preset] = {
 }
 
 BIAS = 0.1
+MOST_BITS = 100_000
+"""Of an input; the first layer has as many weights for each of its units."""
 
 
 @dataclass(frozen=True)
@@ -146,7 +148,7 @@ class HintsConfig:
             return
         assert self.d is not None
         assert self.k is not None
-        require(self.d >= 1, "d", f"must be at least 1, got {self.d}")
+        require(1 <= self.d <= MOST_BITS, "d", f"must lie in 1…{MOST_BITS:,}, got {self.d}")
         require(1 <= self.k <= self.d, "k", f"must lie in 1…d = {self.d}, got {self.k}")
         if self.support is not None:
             parity = HiddenParity(self.d, self.support)

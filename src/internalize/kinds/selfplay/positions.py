@@ -68,6 +68,9 @@ def _refuse_others(name: str, game: Any, kinds: Any) -> None:
         (kind.reward_model == kinds.RewardModel.TERMINAL, "decided at its end"),
     ):
         require(good, "game", f"must be {wanted}, which {name} is not")
+    longest = game.max_game_length()
+    text = f"{name} may take {longest:,} moves, at most {MOST_MOVES} are searched here: take a smaller board"
+    require(longest <= MOST_MOVES, "game", text)
     good = kind.provides_observation_tensor
     require(good, "game", f"must show its positions as numbers (an observation tensor), which {name} does not")
 
@@ -79,6 +82,8 @@ def position_key(name: str, state: Any) -> Any:
     return tuple(state.history())
 
 
+MOST_MOVES = 400
+"""Of a game. Longer ones (go on the whole board, chess) would take years here."""
 ENUMERABLE = 250_000
 """Games with at most so many reachable positions are looked at as a whole; others by sampling."""
 MOST_POSITIONS = 600_000

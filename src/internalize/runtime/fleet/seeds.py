@@ -21,6 +21,9 @@ from internalize.runtime.kind import Columns, Prepared, prepare_by
 from internalize.runtime.report import result_of
 from internalize.statistics import Rate
 
+MOST = 100_000
+"""Runs of one command: each is prepared before the first begins."""
+
 
 @dataclass(frozen=True)
 class SideBySide:
@@ -34,6 +37,7 @@ class SideBySide:
     def __post_init__(self) -> None:
         for name, count in (("seeds", self.seeds), ("workers", self.workers)):
             require(count is None or count >= 1, name, f"must be at least 1, got {count}")
+            require(count is None or count <= MOST, name, f"must be at most {MOST:,}, got {count}")
 
     def with_seeds(self, prepared: Prepared) -> list[Prepared]:
         """One for each seed; only the prepared config itself if no number of seeds was given."""
