@@ -40,6 +40,7 @@ def test_curricula_by_token() -> None:
     whole = "11 12 13 21 22"
     assert stages("cot", TOKENS) == [whole]
     assert stages("e2e", TOKENS) == [""]
+    assert stages("e2e", TOKENS, per_stage=1, smoothing=4.0) == [""]  # a control beside a curriculum
     assert stages("left", TOKENS, per_stage=1) == [whole, "12 13 21 22", "13 21 22", "21 22", "22", ""]
     assert stages("left", TOKENS, per_stage=2) == [whole, "13 21 22", "22", ""]
     assert stages("left", TOKENS) == [whole, ""]  # eight at a time
@@ -168,7 +169,7 @@ def test_smoothing_draws_as_published() -> None:
     ("method", "removal", "message"),
     [
         ("geometric", {"per_stage": 2}, "removal.per-stage: has no effect on geometric"),
-        ("cot", {"smoothing": 4.0}, "removal.smoothing: has no effect on cot"),
+        ("geometric", {"smoothing": 4.0}, "removal.smoothing: has no effect on geometric"),
         ("mixture", {"all_beyond": 3}, "removal.all-beyond: has no effect on mixture"),
         ("filler:left", {"positions": "kept"}, "removal.positions: must be closed with filler:left"),
         ("lefd", {}, "unknown method 'lefd'.*did you mean 'left'"),

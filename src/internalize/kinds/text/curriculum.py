@@ -30,6 +30,9 @@ LONGEST_OFFSET = 99
 FILLER = "filler"
 FILLERS = {"filler": "e2e", "filler:e2e": "e2e", "filler:left": "left", "filler:geometric": "geometric"}
 """Controls that put pauses where the words were → the curriculum that takes the words away."""
+CONTROLS = ("cot", "e2e", "filler", "filler:e2e")
+"""They take nothing away by stages: settings of the removal are allowed and change nothing, so that a command
+or a sweep can ask for a method and its controls alike."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,7 @@ class TextCurriculum:
         whole, self.source = self._find(longest)
         self.is_mixture = isinstance(whole, Mixture)
         one_by_one = isinstance(whole.components if isinstance(whole, Mixture) else whole, OneByOne)
-        if removal.per_stage is not None:
+        if removal.per_stage is not None and method not in CONTROLS:
             require(one_by_one, "removal.per-stage", f"has no effect on {method}, whose stages are its own")
         default = TOKENS_PER_STAGE if unit == "token" else 1
         self.pace = (removal.per_stage or default) if one_by_one else 1
@@ -94,7 +97,7 @@ class TextCurriculum:
 
     def _refuse_what_has_no_effect(self, unit_by_unit: bool) -> None:
         for name in ("smoothing", "all_beyond"):
-            fine = unit_by_unit or getattr(self.removal, name) is None
+            fine = unit_by_unit or self.method in CONTROLS or getattr(self.removal, name) is None
             shown = f"removal.{name.replace('_', '-')}"
             require(fine, shown, f"has no effect on {self.method}, which does not take units away one by one")
         if self.pauses:
