@@ -90,7 +90,7 @@ TRAIN = [
     ("--schedule.cap 3", "schedule.cap: must be at least schedule.shortest = 100, got 3"),
     ("--schedule.cap 300", "schedule.cap: belongs to --schedule.kind adaptive"),
     ("--schedule.threshold -1", "schedule.threshold: must lie in"),
-    ("--schedule.kind slow", "--schedule.kind: must be one of 'fixed', 'adaptive', got 'slow'"),
+    ("--schedule.kind slow", "--schedule.kind: must be one of 'fixed', 'adaptive', 'controller', got 'slow'"),
     ("--evaluation.samples 0", "evaluation.samples: must be at least 1, got 0"),
     ("--evaluation.final-samples -5", "evaluation.final-samples: must be at least 1"),
     ("--device cuda", "device: cuda is not available here; there is"),

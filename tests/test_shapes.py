@@ -16,8 +16,8 @@ from internalize.sequences import Renderer, Vocabulary
 from tests.shapes import ROOMS
 
 PACKAGE = Path(internalize.__file__).parent
-UNSHAPED = {"kernels", "commands.py", "drawing.py", "comparison_drawing.py", "tables.py", "against.py"}
-"""Kernels are numba's; the others draw and print."""
+UNSHAPED = {"kernels", "pictures.py", "comparison.py"}
+"""Kernels are numba's; the others draw, and lay a trained model beside a written one."""
 
 
 def test_a_wrong_shape_is_refused() -> None:

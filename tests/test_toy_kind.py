@@ -26,8 +26,8 @@ NAME = "toy_kind.py:KIND"
 FIGURE = """
 from internalize.display.plots import new_figure
 from internalize.figures import Figure
-from internalize.figures.derived import no_columns
-from internalize.figures.grids import Grid
+from internalize.figures.rows import no_columns
+from internalize.figures.cases import Grid
 from internalize.kinds import find_kind
 
 BASE = find_kind("toy_kind.py:KIND").config(steps=20)

@@ -85,7 +85,7 @@ def test_every_stage_answers_as_the_model_with_all_its_bits(made: Made, ask: Ask
     cases = [(i, budget) for i in range(len(subject.stages)) for budget in (None, 5)]
     told = ask(*({"model": 0, "stage": i, "budget": budget, "inputs": inputs.tolist()} for i, budget in cases))
     for (i, budget), answers in zip(cases, told, strict=True):
-        exact = subject.chain.predictor(subject.stages[i], budget)
+        exact = subject.chain.predictor(budget, subject.stages[i])
         true = subject.renderer.read(exact.generate(inputs)).final_state
         agree = sum(answer["state"] == state for answer, state in zip(answers, true.tolist(), strict=True))
         assert agree >= 999, f"stage {subject.stages[i]}, budget {budget}"

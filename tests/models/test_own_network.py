@@ -69,7 +69,10 @@ def test_gpt2_as_a_users_network_does_what_the_built_in_one_does(tmp_path: Path,
         assert (row is None) == (own_row is None)
         if row is not None and own_row is not None:
             assert [own_row[name] for name in LOSSES] == pytest.approx([row[name] for name in LOSSES], rel=1e-4)
-    assert own.evaluate(found, streams) == built_in.evaluate(expected, streams)
+    measured = [e.evaluate(s, streams) for e, s in ((own, found), (built_in, expected))]
+    for row in measured:
+        assert row.pop("operations")  # counted by torch for the one, by the formula of GPT-2 for the other
+    assert measured[0] == measured[1]
     expected.model.initialise(streams("large"))
     with torch.no_grad():
         for parameter in expected.model.parameters():

@@ -55,6 +55,7 @@ def test_lower_bounds_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert train(config, out=tmp_path).path == run.path, "what is there already needs no memory"
 
 
+@pytest.mark.usefixtures("named_by_the_user")
 def test_a_network_of_ones_own_is_not_taken_for_gpt2(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A table of logits that ignores the width: refused for what it has and reads, not for what GPT-2 would."""
     monkeypatch.setattr(memory, "available_memory", lambda: 2**30)

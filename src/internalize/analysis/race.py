@@ -54,6 +54,7 @@ def entrant_config(entrant: str, base: ChainConfig, operations: float) -> ChainC
         rehearsal=(base.rehearsal or LAPTOP.rehearsal) if rehearses else None,
         rehearse=base.rehearse if rehearses else None,
         length_token=(base.length_token or not base.keep_positions or None) if rehearses else None,
+        keep_positions=None if method.startswith("mixture") else base.keep_positions,  # it shows all formats
         operations_limit=operations,
     )
     if "fixed" in extras:

@@ -49,7 +49,7 @@ class RaceArguments:
 
     operations: float = 1e13
     """What every run may spend, in operations of the cost model; rehearsal counts like everything else."""
-    methods: str = "left,left+rehearsal,inductive,even,geometric,mixture"
+    methods: str = "left, left+rehearsal, inductive, even, geometric, mixture"
     """Names with commas between. After a plus: rehearsal (and the length token), or fixed (equal stages)."""
     seeds: int = 4
     """Runs of each method, with the seeds from --seed up."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -23,6 +23,9 @@ from torch import Tensor, nn
 from internalize.errors import BadInput, closest
 from internalize.models.gpt2 import GPT2, Block
 from internalize.models.passes import attention_pattern
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
 
 Change = Callable[[Tensor], Tensor]
 """An activation to the one that takes its place, of the same shape."""
@@ -35,12 +38,12 @@ def names_of(model: GPT2) -> list[str]:
 
 
 @torch.no_grad()
-def activations(model: GPT2, tokens: Tensor) -> dict[str, Tensor]:
+def activations(model: GPT2, tokens: Int[Tensor, "batch length"]) -> dict[str, Tensor]:
     """All named activations of a plain pass over (batch, length) tokens."""
     found: dict[str, Tensor] = {}
 
     def keep(name: str) -> Change:
-        def look(value: Tensor) -> Tensor:
+        def look(value: Float[Tensor, ...]) -> Float[Tensor, ...]:
             found[name] = value
             return value
 
@@ -57,7 +60,9 @@ def activations(model: GPT2, tokens: Tensor) -> dict[str, Tensor]:
 
 
 @torch.no_grad()
-def run_with_changes(model: GPT2, tokens: Tensor, changes: Mapping[str, Change], first: int = 0) -> Tensor:
+def run_with_changes(
+    model: GPT2, tokens: Int[Tensor, "batch length"], changes: Mapping[str, Change], first: int = 0
+) -> Float[Tensor, "batch new vocabulary"]:
     """The logits (batch, length - first, vocabulary) of a pass in which some activations are replaced."""
     with ExitStack() as hooks:
         for name, change in changes.items():

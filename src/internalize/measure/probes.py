@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
@@ -20,6 +21,9 @@ from torch import Tensor
 
 from internalize.errors import require
 from internalize.statistics import Rate
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
 
 RIDGE = 1e-3
 """Weight decay of a probe, relative to the mean square of what it reads."""
@@ -42,10 +46,10 @@ class ProbeHits:
     """(labels,): share of the commonest class among the held-out inputs."""
 
     @property
-    def accuracy(self) -> Tensor:
+    def accuracy(self) -> Float[Tensor, "layers positions T"]:
         return self.hits.double() / self.held_out
 
-    def above_chance(self) -> Tensor:
+    def above_chance(self) -> Float[Tensor, "layers positions T"]:
         """0 at chance, 1 where always right; (layers+1, positions, labels)."""
         room = (1 - self.chance).clamp(min=1e-9)
         return ((self.accuracy - self.chance) / room).clamp(0, 1)
@@ -55,7 +59,12 @@ class ProbeHits:
 
 
 def fit_probes(
-    read: ReadStream, tokens: Tensor, labels: Tensor, classes: int, fitted: int, generator: torch.Generator
+    read: ReadStream,
+    tokens: Int[Tensor, "inputs length"],
+    labels: Int[Tensor, "inputs targets"],
+    classes: int,
+    fitted: int,
+    generator: torch.Generator,
 ) -> ProbeHits:
     """Fit on the first `fitted` inputs, test on the rest. The generator shuffles the control's labels.
 
@@ -72,13 +81,15 @@ def fit_probes(
     return ProbeHits(hits[..., :count], hits[..., count:], len(held), chance.double())
 
 
-def _shuffle_within(fitted: int, count: int, generator: torch.Generator) -> Tensor:
+def _shuffle_within(fitted: int, count: int, generator: torch.Generator) -> Int[Tensor, " inputs"]:
     """A permutation that keeps the fitted and the held-out inputs apart."""
     first = torch.randperm(fitted, generator=generator)
     return torch.cat([first, fitted + torch.randperm(count - fitted, generator=generator)])
 
 
-def solve_probes(read: ReadStream, tokens: Tensor, labels: Tensor, classes: int) -> list[Tensor]:
+def solve_probes(
+    read: ReadStream, tokens: Int[Tensor, "inputs length"], labels: Int[Tensor, "inputs targets"], classes: int
+) -> list[Tensor]:
     """A list over layers of (positions, width+1, targets · classes) weights, the last row the bias."""
     grams: list[Tensor] = []
     products: list[Tensor] = []
@@ -100,7 +111,13 @@ def solve_probes(read: ReadStream, tokens: Tensor, labels: Tensor, classes: int)
     return found
 
 
-def count_hits(read: ReadStream, tokens: Tensor, labels: Tensor, classes: int, probes: list[Tensor]) -> Tensor:
+def count_hits(
+    read: ReadStream,
+    tokens: Int[Tensor, "inputs length"],
+    labels: Int[Tensor, "inputs targets"],
+    classes: int,
+    probes: list[Tensor],
+) -> Int[Tensor, "layers positions targets"]:
     """(layers+1, positions, targets) int64: right answers."""
     hits = torch.zeros(len(probes), probes[0].shape[0], labels.shape[1], dtype=torch.int64)
     for features, part in _pieces(read, tokens, labels):
@@ -111,7 +128,9 @@ def count_hits(read: ReadStream, tokens: Tensor, labels: Tensor, classes: int, p
 
 
 @torch.no_grad()
-def _pieces(read: ReadStream, tokens: Tensor, labels: Tensor) -> Iterator[tuple[list[Tensor], Tensor]]:
+def _pieces(
+    read: ReadStream, tokens: Int[Tensor, "inputs length"], labels: Int[Tensor, "inputs targets"]
+) -> Iterator[tuple[list[Tensor], Tensor]]:
     """Piece by piece: for every layer (positions, batch, width+1) float64 with a column of ones, and labels."""
     for piece, part in zip(tokens.split(CHUNK), labels.split(CHUNK), strict=True):
         # float64 on the processor: not every device has it

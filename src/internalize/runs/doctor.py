@@ -27,6 +27,9 @@ from internalize.runs.storage import write_atomically
 NEEDED = ("torch", "numpy", "numba", "scipy", "safetensors", "tyro", "rich", "filelock", "matplotlib", "yaml")
 EXTRAS = {
     "huggingface": ("transformers",),
+    "text": ("transformers",),
+    "lora": ("transformers", "peft"),
+    "trainer": ("transformers", "accelerate"),
     "tensorboard": ("tensorboard",),
     "wandb": ("wandb",),
     "mlflow": ("mlflow",),

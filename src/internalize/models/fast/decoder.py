@@ -53,7 +53,7 @@ class FastDecoder:
         """Read one more token of each sequence, (batch,); logits (batch, vocabulary) after it."""
         return self._read(tokens[:, None])
 
-    def go_on(self, tokens: Tensor) -> Tensor:
+    def go_on(self, tokens: Int[Tensor, "batch new"]) -> Float[Tensor, "batch vocabulary"]:
         """Read (batch, new) tokens right after the prompt, in the place of what came there before."""
         self.seen = self.prompt
         return self._read(tokens)
