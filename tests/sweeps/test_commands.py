@@ -141,7 +141,7 @@ def test_names_and_errors_are_shown_as_they_are(
         (["--gpus", "0"], "gpus: must be one or more numbers from 1 up, got (0,)"),
         (["--gpus", "1", "x"], "gpus: must be whole numbers, got 1 x"),
         (["--peak", "inf"], "peak: must be more than 0 and finite, got inf"),
-        (["--price", "nan"], "price: must be more than 0 and finite, got nan"),
+        (["--price", "nan"], "price: must be a number, got nan"),
         (["--utilisation", "50"], "utilisation: must lie in (0, 1], got 50.0"),
     ],
 )

@@ -45,6 +45,8 @@ def carried_out(config: ExperimentConfig) -> None:
 
 def test_every_kind_can_be_counted_and_estimated() -> None:
     for name in KINDS:
+        if name == "text":  # without rows there is nothing to count: tests/kinds/text
+            continue
         if name == "selfplay":
             pytest.importorskip("pyspiel", reason='needs OpenSpiel: pip install "internalize[selfplay]"')
         kind = find_kind(name)
@@ -112,7 +114,7 @@ def test_a_run_with_hints_is_the_sum_of_what_its_networks_are_asked(monkeypatch:
 )
 def test_a_parity_run_is_the_sum_of_its_products(config: ParityConfig, monkeypatch: pytest.MonkeyPatch) -> None:
     """Torch counts the watch, the verdict and the contrast's test; descents are counted as they are made."""
-    descents: dict[str, float] = {"experiment": 0, "baseline": 0}
+    descents: dict[str, float] = {"experiment": 0, "evaluation": 0}
     placings: list[int] = []
 
     def recording(room: str) -> Callable[..., descent.Descent]:
@@ -136,7 +138,7 @@ def test_a_parity_run_is_the_sum_of_its_products(config: ParityConfig, monkeypat
         carried_out(config)
     counted = forecast_of(config)
     assert counted.training_flops == descents["experiment"]
-    assert counted.measuring_flops == counter.get_total_flops() + descents["baseline"]
+    assert counted.measuring_flops == counter.get_total_flops() + descents["evaluation"]
     assert min(placings) >= 0  # at least one a row and call, which is what is counted
 
 

@@ -27,6 +27,8 @@ DISTRIBUTIONAL = 0.05
 def chain_outcomes(row: FigureRow, run: Run) -> dict[str, Any]:
     """chain_learned, stages_passed, only_distributional; and until the run internalized (or its budget ended,
     if not happened): iterations_until, operations_until."""
+    if row["kind"] != "chain":
+        return {}
     curriculum = find_curriculum(row["method"], row["horizon"], {})[0]
     evaluations = list(run.metrics("evaluation"))
     ends = stage_ends(evaluations)

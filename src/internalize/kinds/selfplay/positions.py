@@ -68,9 +68,9 @@ def _refuse_others(name: str, game: Any, kinds: Any) -> None:
         (kind.reward_model == kinds.RewardModel.TERMINAL, "decided at its end"),
     ):
         require(good, "game", f"must be {wanted}, which {name} is not")
-    longest = game.max_game_length()
-    text = f"{name} may take {longest:,} moves, at most {MOST_MOVES} are searched here: take a smaller board"
-    require(longest <= MOST_MOVES, "game", text)
+    moves = game.num_distinct_actions()
+    text = f"{name} has {moves:,} kinds of moves, at most {MOST_ACTIONS} are searched: take a smaller board"
+    require(moves <= MOST_ACTIONS, "game", text)
     good = kind.provides_observation_tensor
     require(good, "game", f"must show its positions as numbers (an observation tensor), which {name} does not")
 
@@ -82,8 +82,8 @@ def position_key(name: str, state: Any) -> Any:
     return tuple(state.history())
 
 
-MOST_MOVES = 400
-"""Of a game. Longer ones (go on the whole board, chess) would take years here."""
+MOST_ACTIONS = 300
+"""Kinds of moves of a game that the batched search can take: Go on the full board has 362."""
 ENUMERABLE = 250_000
 """Games with at most so many reachable positions are looked at as a whole; others by sampling."""
 MOST_POSITIONS = 600_000
