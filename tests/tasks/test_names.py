@@ -133,9 +133,8 @@ def test_a_bad_json_file_is_refused_with_its_name(here: Path, text: str, words: 
 )
 def test_a_bad_yaml_file_is_refused_in_one_line(here: Path, text: str) -> None:
     (here / "bad.yaml").write_text(text)
-    with pytest.raises(
-        BadInput, match=r"^task \(bad.yaml\): (the file is not YAML: .*|nested more than 50 deep)$"
-    ):
+    words = "nested more than 50 deep" if text.startswith("- - ") else "the file is not YAML: .*"
+    with pytest.raises(BadInput, match=rf"^task \(bad.yaml\): {words}$"):
         parse_task("bad.yaml")
 
 
