@@ -42,7 +42,7 @@ def _evaluation(stage: int, id_accuracy: float, ood_accuracy: float) -> dict[str
 
 def columns_of(id_accuracies: list[float], ood_accuracies: list[float]) -> dict[str, Any]:
     row = {
-        "task": "C3", "horizon": STAGES, "method": "left", "batch": 8, "iterations": 900, "model.depth": 1,
+        "kind": "chain", "task": "C3", "horizon": STAGES, "method": "left", "batch": 8, "iterations": 900, "model.depth": 1,
         "model.width": 8, "model.heads": 2, "model.mlp": None, "id_accuracy": id_accuracies[-1],
         "ood_accuracy": ood_accuracies[-1], "internalized": id_accuracies[-1] > 0.95,
     }  # fmt: skip
