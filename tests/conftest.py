@@ -30,7 +30,7 @@ from internalize import (  # noqa: E402
     ScheduleConfig,
     train,
 )
-from internalize.configs.trust import own_files  # noqa: E402
+from internalize.configs.named import own_files  # noqa: E402
 
 torch.set_num_threads(1)
 atexit.register(shutil.rmtree, os.environ["INTERNALIZE_CONFIG"], ignore_errors=True)

@@ -15,7 +15,7 @@ import torch
 
 from internalize import Run
 from internalize.cli import COMMANDS, main
-from internalize.tasks import commands
+from internalize.tasks import names as commands
 
 FILES = {
     "empty.json": "",

@@ -19,8 +19,7 @@ from internalize.kinds.parity.descent import phase_batch
 from internalize.kinds.parity.watch import no_extremes, phase_report
 from internalize.models.mlp import MLPShape
 from internalize.runs.table import flat
-from internalize.runtime.kind import ExperimentConfig
-from internalize.runtime.streams import Streams
+from internalize.runtime.kind import ExperimentConfig, Streams
 from internalize.statistics import SUCCESS
 from internalize.tasks.parity import HiddenParity
 

@@ -24,7 +24,7 @@ from internalize import (
     train,
 )
 from internalize.cli import main
-from internalize.configs import trust
+from internalize.configs import named as trust
 from internalize.configs.named import file_of
 from internalize.errors import BadInput
 

@@ -10,10 +10,8 @@ from torch import Tensor
 
 from internalize.contract import Row, Stage
 from internalize.errors import require
-from internalize.runtime.experiment import Finish
 from internalize.runtime.forecast import Forecast, Need, disk_bytes, median_seconds
-from internalize.runtime.kind import Prepared, Results, entry, prepared
-from internalize.runtime.streams import Streams
+from internalize.runtime.kind import Finish, Prepared, Results, Streams, entry, prepared
 
 STAGES = 2
 

@@ -15,7 +15,7 @@ from transformers import Trainer, TrainingArguments
 
 from internalize.curricula import ScheduleConfig
 from internalize.kinds.text.config import TextConfig
-from internalize.kinds.text.curriculum import RemovalConfig
+from internalize.kinds.text.rendering import RemovalConfig
 from internalize.kinds.text.trainer import follow
 
 SHAPE = '{"model_type": "gpt2", "n_embd": 64, "n_layer": 2, "n_head": 8, "initializer_range": 0.1}'

@@ -14,9 +14,8 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from internalize.configs.command_line import parse
-from internalize.configs.limits import require_plain
-from internalize.configs.standard_streams import dropping_remarks, lead_nowhere, outliving_the_reader
-from internalize.configs.trust import trusting
+from internalize.configs.files import dropping_remarks, lead_nowhere, outliving_the_reader, require_plain
+from internalize.configs.named import trusting
 from internalize.errors import BadInput, RunFailed, RunWarning, closest, require_seed
 
 
@@ -37,9 +36,9 @@ COMMANDS: dict[str, Command] = {
                     "see the paper's main effect in minutes: out loud, at once, internalized"),
     "train": Command("internalize.kinds.chain.commands", "TrainArguments", "train_command",
                      "train a transformer on a semiautomaton"),
-    "resume": Command("internalize.kinds.commands", "ResumeArguments", "resume_command",
+    "resume": Command("internalize.kinds.entrance", "ResumeArguments", "resume_command",
                       "go on with an interrupted run"),
-    "experiment": Command("internalize.kinds.commands", "arguments_for", "experiment_command",
+    "experiment": Command("internalize.kinds.entrance", "arguments_for", "experiment_command",
                           "train any kind of experiment by its name, also your own: file.py:KIND"),
     "sweep": Command("internalize.sweeps.commands", "SweepArguments", "sweep_command",
                      "carry out all runs of a sweep file, each once, here or on a cluster"),
@@ -47,35 +46,35 @@ COMMANDS: dict[str, Command] = {
                        "a sweep's finished runs as one table, rates by any field, and what is missing"),
     "plan": Command("internalize.sweeps.commands", "PlanArguments", "plan_command",
                     "operations, bytes, hours and dollars of sweeps on GPUs, before anything runs"),
-    "runs": Command("internalize.runs.commands", "RunsArguments", "runs_command",
+    "runs": Command("internalize.runs.comparison", "RunsArguments", "runs_command",
                     "list runs, by task, method, status and accuracy"),
-    "runs show": Command("internalize.runs.commands", "RunsShowArguments", "runs_show_command",
+    "runs show": Command("internalize.runs.comparison", "RunsShowArguments", "runs_show_command",
                          "a run's config, results and curves"),
-    "runs compare": Command("internalize.runs.commands", "RunsCompareArguments", "runs_compare_command",
+    "runs compare": Command("internalize.runs.comparison", "RunsCompareArguments", "runs_compare_command",
                             "runs or groups of runs side by side, paired by seed"),
-    "runs export": Command("internalize.runs.commands", "RunsExportArguments", "runs_export_command",
+    "runs export": Command("internalize.runs.comparison", "RunsExportArguments", "runs_export_command",
                            "all runs as one table, CSV or Parquet"),
-    "runs page": Command("internalize.explorer.index", "RunsPageArguments", "runs_page_command",
+    "runs page": Command("internalize.explorer.page", "RunsPageArguments", "runs_page_command",
                          "all runs as one page: filter, sort, curves, explorers"),
     "runs prune": Command("internalize.runs.removal", "PruneArguments", "prune_command",
                           "delete failed runs, or what finished ones no longer need"),
-    "runs trust": Command("internalize.runs.code", "RunsTrustArguments", "runs_trust_command",
+    "runs trust": Command("internalize.runs.provenance", "RunsTrustArguments", "runs_trust_command",
                           "allow the Python files that runs bring along to be executed"),
-    "runs verify": Command("internalize.runs.verification", "RunsVerifyArguments", "runs_verify_command",
+    "runs verify": Command("internalize.runs.manifest", "RunsVerifyArguments", "runs_verify_command",
                            "check the files of runs for damage, and make anew what can be"),
     "doctor": Command("internalize.runs.doctor", "DoctorArguments", "doctor_command",
                       "versions, devices, disk and extras, and what is wrong"),
-    "race": Command("internalize.analysis.race_commands", "RaceArguments", "race_command",
+    "race": Command("internalize.analysis.race", "RaceArguments", "race_command",
                     "methods at equal operations: which internalizes, at what cost, and what it keeps"),
-    "frontier": Command("internalize.analysis.frontier_commands", "FrontierArguments", "frontier_command",
+    "frontier": Command("internalize.analysis.frontier", "FrontierArguments", "frontier_command",
                         "the largest horizon internalized within some minutes, and the law of the cost"),
-    "atlas": Command("internalize.analysis.atlas_commands", "AtlasArguments", "atlas_command",
+    "atlas": Command("internalize.analysis.atlas", "AtlasArguments", "atlas_command",
                      "what internalizing each task of a sweep cost, beside what theory says of the task"),
     "evaluate": Command("internalize.analysis.evaluation", "EvaluateArguments", "evaluate_command",
                         "measure a run on fresh inputs of any distribution"),
-    "show": Command("internalize.analysis.answers", "ShowArguments", "show_command",
+    "show": Command("internalize.analysis.evaluation", "ShowArguments", "show_command",
                     "prompts, answers and truth side by side"),
-    "ask": Command("internalize.analysis.answers", "AskArguments", "ask_command",
+    "ask": Command("internalize.analysis.evaluation", "AskArguments", "ask_command",
                    "ask a run one question of your own, and see whether it is right"),
     "parity": Command("internalize.kinds.parity.commands", "ParityArguments", "parity_command",
                       "the paper's theorem at work: a hidden parity learned out loud, then internalized"),
@@ -93,13 +92,13 @@ COMMANDS: dict[str, Command] = {
                              "selfplay_draw_command", "the gap between raw and searched play, round by round"),
     "selfplay bench": Command("internalize.benchmarks.selfplay", "SelfPlayBenchArguments",
                               "selfplay_bench_command", "this search against OpenSpiel's own, on one network"),
-    "text": Command("internalize.kinds.text.commands", "TextArguments", "text_command",
+    "text": Command("internalize.kinds.text.checking", "TextArguments", "text_command",
                     "your own language model on your own chains of words, which are then taken away"),
     "text bench": Command("internalize.benchmarks.text", "TextBenchArguments", "text_bench_command",
                           "training and answering on text beside a plain loop with Hugging Face"),
     "data check": Command("internalize.kinds.text.checking", "DataCheckArguments", "data_check_command",
                           "rows of text before a training: lengths, tokens, stages, warnings"),
-    "data make": Command("internalize.kinds.text.making", "DataMakeArguments", "data_make_command",
+    "data make": Command("internalize.kinds.text.checking", "DataMakeArguments", "data_make_command",
                          "rows of problems with exact answers: multiplication, addition, graphs, automata"),
     "matrix": Command("internalize.analysis.matrix", "MatrixArguments", "matrix_command",
                       "every saved stage at every answer budget: which can it still serve?"),
@@ -123,11 +122,11 @@ COMMANDS: dict[str, Command] = {
                       "one figure of the paper: run what is missing, draw it, judge its claims"),
     "report": Command("internalize.figures.commands", "ReportArguments", "report_command",
                       "all figures, captions and verdicts in one page"),
-    "explore": Command("internalize.explorer.command", "ExploreArguments", "explore_command",
+    "explore": Command("internalize.explorer.page", "ExploreArguments", "explore_command",
                        "one page in which trained models answer, stage by stage"),
     "bench": Command("internalize.benchmarks.commands", "BenchArguments", "bench_command",
                      "this engine against Hugging Face's GPT-2 and AdamW, in one run"),
-    "tasks": Command("internalize.tasks.commands", "TasksArguments", "tasks_command",
+    "tasks": Command("internalize.tasks.names", "TasksArguments", "tasks_command",
                      "list the tasks, or show one of them"),
 }  # fmt: skip
 
@@ -272,7 +271,7 @@ def _warn_in_one_line(message: Warning | str, category: type[Warning], *where: A
 
 
 def _carry_out(function: Callable[[Any], int | None], arguments: Any) -> int:
-    from internalize.runtime.stop import Interrupted
+    from internalize.runtime.loop import Interrupted
 
     try:
         return function(arguments) or 0

@@ -12,14 +12,13 @@ from typing import Any, Literal
 from rich.console import Console
 
 from internalize.analysis.open_run import open_chain
-from internalize.configs.outputs import require_writable, write_output
+from internalize.configs.files import require_writable, write_output
 from internalize.contract import RunState
 from internalize.curricula import ScheduleConfig
 from internalize.display import page
 from internalize.display.charts import accuracy_over_training
-from internalize.display.fleet import fleet_view
 from internalize.display.plots import inline_svg, new_figure
-from internalize.display.terminal import duration, errors_console, percent, results_table
+from internalize.display.terminal import duration, errors_console, fleet_view, percent, results_table
 from internalize.errors import BadInput
 from internalize.explorer.page import write_explorer
 from internalize.kinds import prepare
@@ -30,7 +29,7 @@ from internalize.runs.folder import Run
 from internalize.runs.provenance import usable_cores
 from internalize.runtime.execution import Execution
 from internalize.runtime.fleet.pool import execute_many
-from internalize.runtime.streams import Streams
+from internalize.runtime.kind import Streams
 from internalize.sweeps.plan import expected_seconds
 
 METHODS = {"cot": "out loud (CoT)", "e2e": "at once, untaught (E2E)", "left": "internalized (left)"}

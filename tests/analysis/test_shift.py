@@ -21,7 +21,7 @@ from internalize.kinds.chain.experiment import ChainExperiment
 from internalize.kinds.hints.config import HintsConfig, HintsEvaluation
 from internalize.kinds.hints.experiment import HintsExperiment
 from internalize.models.gpt2 import ModelConfig
-from internalize.runtime.streams import Streams
+from internalize.runtime.kind import Streams
 
 CPU = torch.device("cpu")
 TINY_PARITY = HintsConfig(

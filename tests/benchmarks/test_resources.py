@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from internalize.benchmarks import resources
+from internalize.benchmarks import cases as resources
 
 
 class Clock:

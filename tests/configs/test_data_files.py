@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from internalize.configs.data_files import read_data
+from internalize.configs.files import read_data
 from internalize.errors import BadInput
 
 YAML = """

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from internalize.configs import outputs as folders
-from internalize.configs.outputs import make_folder, require_writable
+from internalize.configs import files as folders
+from internalize.configs.files import make_folder, require_writable
 from internalize.errors import BadInput
 
 

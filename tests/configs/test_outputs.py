@@ -14,11 +14,11 @@ import pytest
 from internalize.analysis.output import OutputFolder
 from internalize.benchmarks.store import make_runs
 from internalize.cli import main
-from internalize.configs.outputs import write_output
+from internalize.configs.files import write_output
 from internalize.display.plots import new_figure
 from internalize.errors import BadInput
 
-PRINTING = "import sys; from pathlib import Path; from internalize.configs.outputs import write_output; {}"
+PRINTING = "import sys; from pathlib import Path; from internalize.configs.files import write_output; {}"
 
 
 def in_a_process(statement: str, **how: object) -> None:

@@ -10,9 +10,16 @@ import torch
 from internalize.constructions import build_counter, build_general
 from internalize.constructions.certificate import certify, measure_inequalities
 from internalize.constructions.construction import Construction, Precision
-from internalize.constructions.exactness import ConstructionPredictor, adversarial_inputs, check, random_inputs
+from internalize.constructions.exactness import (
+    ConstructionPredictor,
+    adversarial_inputs,
+    check,
+    find_margins,
+    perturb,
+    random_inputs,
+    search,
+)
 from internalize.constructions.general import compare_sizes
-from internalize.constructions.margins import find_margins, perturb, search
 from internalize.measure.predictor import Predictor
 from internalize.tasks import parse_task
 from internalize.tasks.inputs import all_inputs

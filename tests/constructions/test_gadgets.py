@@ -9,6 +9,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from internalize.constructions.construction import (
+    attention_plan,
+    circular_positions,
+    look_back_head,
+    rotation_back,
+    self_head,
+)
 from internalize.constructions.counter import (
     adder_mlp,
     adder_width,
@@ -18,14 +25,7 @@ from internalize.constructions.counter import (
     residues,
 )
 from internalize.constructions.general import composition_mlp, composition_widths
-from internalize.constructions.lookback import (
-    attention_plan,
-    circular_positions,
-    look_back_head,
-    rotation_back,
-    self_head,
-)
-from internalize.constructions.weights import AffineWeights, Directions, HeadWeights
+from internalize.constructions.transformer import AffineWeights, Directions, HeadWeights
 
 
 def run_mlp(maps: list[AffineWeights], x: torch.Tensor) -> torch.Tensor:

@@ -12,8 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from internalize.constructions import build_counter
 from internalize.constructions.exactness import random_inputs
-from internalize.constructions.transformer import SoftmaxTransformer
-from internalize.constructions.weights import Shape
+from internalize.constructions.transformer import Shape, SoftmaxTransformer
 
 SHAPE = Shape(tokens=5, positions=6, embedding=7, depth=3, heads=2, head_size=4, mlp_widths=(9, 8))
 

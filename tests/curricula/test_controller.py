@@ -7,16 +7,18 @@ from collections.abc import Callable
 
 import pytest
 
-from internalize.curricula.controller import (
+from internalize.curricula.schedule import (
     Control,
+    Progress,
+    ScheduleConfig,
     control_step,
     dwell_again,
     enter_next,
     gentleness,
     go_back,
     guard,
+    looks_at_signal,
 )
-from internalize.curricula.schedule import Progress, ScheduleConfig, looks_at_signal
 from internalize.errors import BadInput
 
 CHANCE = math.log(2)

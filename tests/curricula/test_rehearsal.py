@@ -7,8 +7,7 @@ from collections import Counter
 import pytest
 
 from internalize.curricula import find_curriculum
-from internalize.curricula.curriculum import Curriculum
-from internalize.curricula.rehearsal import Reach, Rehearsed, add_rehearsal
+from internalize.curricula.curriculum import Curriculum, Reach, Rehearsed, add_rehearsal
 from internalize.errors import BadInput
 
 

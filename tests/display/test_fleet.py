@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from internalize.contract import End, Ended, Stage, Written
-from internalize.display.fleet import LineFleet, LiveFleet
+from internalize.display.terminal import LineFleet, LiveFleet
 
 DONE, FAILED = Ended(End.DONE), Ended(End.FAILED, "loss is nan")
 
@@ -20,7 +20,7 @@ def at(step: int) -> Stage:
 def test_hundreds_of_runs_show_those_in_hand_and_the_totals(monkeypatch: pytest.MonkeyPatch) -> None:
     """100 runs of 10 s and 100 of 30 s on two workers; after 500 s the short ones are done: 1,500 s left."""
     clock = [0.0]
-    monkeypatch.setattr("internalize.display.fleet.time.perf_counter", lambda: clock[0])
+    monkeypatch.setattr("internalize.display.terminal.time.perf_counter", lambda: clock[0])
     view = LiveFleet("many", {"id_accuracy": "ID"}, [10.0] * 100 + [30.0] * 100)
     view._live.start = lambda *_: None  # type: ignore[method-assign]
     view.begin([f"run {i}" for i in range(200)])

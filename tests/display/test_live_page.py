@@ -7,7 +7,7 @@ from pathlib import Path
 
 from internalize import EvaluationConfig, Execution, ScheduleConfig, train
 from internalize.contract import Stage
-from internalize.display.live_page import LivePage
+from internalize.display.page import LivePage
 from internalize.kinds.chain.kind import kept_answers
 from tests.conftest import SMALL
 

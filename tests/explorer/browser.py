@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from internalize.explorer.command import QUIET_BROWSER
+from internalize.explorer.page import QUIET_BROWSER
 
 Json = dict[str, Any]
 

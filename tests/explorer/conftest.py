@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from internalize import EvaluationConfig, Execution, ModelConfig, Run, ScheduleConfig, train
-from internalize.explorer.command import find_browser
-from internalize.explorer.page import write_explorer
+from internalize.explorer.page import find_browser, write_explorer
 from internalize.explorer.subject import Subject, open_subject
 from tests.conftest import SMALL
 from tests.explorer.browser import Browser

@@ -10,7 +10,7 @@ import pytest
 
 from internalize import Run
 from internalize.cli import main
-from internalize.explorer.index import POINTS, curve_of
+from internalize.explorer.page import POINTS, curve_of
 from tests.explorer.browser import Browser
 
 HOSTILE = "<img src=x onerror=window.hacked=1>"

@@ -13,10 +13,9 @@ import torch
 from torch import Tensor
 
 import internalize.explorer
-from internalize.explorer.packing import probe_targets, round_weights
+from internalize.explorer.subject import probe_targets, round_weights
 from internalize.measure.predictor import TransformerPredictor
-from internalize.models.gpt2 import GPT2
-from internalize.models.passes import run_with_attention
+from internalize.models.gpt2 import GPT2, run_with_attention
 from tests.explorer.conftest import Made
 
 ASSETS = Path(internalize.explorer.__file__).parent / "assets"

@@ -19,9 +19,8 @@ from internalize.cli import main
 from internalize.errors import BadInput
 from internalize.explorer import bundle as bundles
 from internalize.explorer.bundle import thin_out
-from internalize.explorer.packing import probes_size
 from internalize.explorer.page import digest, write_explorer
-from internalize.explorer.subject import open_subject
+from internalize.explorer.subject import open_subject, probes_size
 from tests.conftest import SMALL
 from tests.explorer.browser import Browser
 from tests.explorer.conftest import Made

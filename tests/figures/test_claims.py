@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from internalize.figures.claims import Claim, ClaimTest, Control
+from internalize.figures.figure import Claim, ClaimTest, Control, judge, strictest_level
 from internalize.figures.numbers import Alike, Larger, MeanBeyond, WithField
 from internalize.figures.rates import Always, MoreOften, OftenWithout, RateAbove, RateBelow, RateBetween
 from internalize.figures.rows import group
-from internalize.figures.verdicts import judge, strictest_level
 from internalize.figures.waiting import CostsMore, GainsMore, Sooner
 
 Rows = list[dict[str, Any]]

@@ -6,9 +6,9 @@ from typing import Any, cast
 
 import pytest
 
+from internalize.figures.figure import judge
 from internalize.figures.paper import find_figure
 from internalize.figures.paper.ood_degradation import ood_columns
-from internalize.figures.verdicts import judge
 from internalize.runs.folder import Run
 from tests.figures.planting import chain, plant
 
@@ -42,7 +42,8 @@ def _evaluation(stage: int, id_accuracy: float, ood_accuracy: float) -> dict[str
 
 def columns_of(id_accuracies: list[float], ood_accuracies: list[float]) -> dict[str, Any]:
     row = {
-        "kind": "chain", "task": "C3", "horizon": STAGES, "method": "left", "batch": 8, "iterations": 900, "model.depth": 1,
+        "kind": "chain", "task": "C3", "horizon": STAGES, "method": "left", "batch": 8, "iterations": 900,
+        "model.depth": 1,
         "model.width": 8, "model.heads": 2, "model.mlp": None, "id_accuracy": id_accuracies[-1],
         "ood_accuracy": ood_accuracies[-1], "internalized": id_accuracies[-1] > 0.95,
     }  # fmt: skip

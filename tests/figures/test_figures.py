@@ -11,9 +11,9 @@ import pytest
 from internalize import Execution, train
 from internalize.cli import main
 from internalize.figures.cases import differences, shapes_of
+from internalize.figures.figure import judge
 from internalize.figures.paper import NAMES, find_figure
 from internalize.figures.results import plan
-from internalize.figures.verdicts import judge
 from internalize.kinds import prepare
 from internalize.runs.folder import Run
 from tests.figures.planting import AS_CLAIMED, EXCEPTIONS, SEEDS, plant

@@ -6,9 +6,16 @@ from typing import Any
 
 import pytest
 
-from internalize.curricula.formats import Left
-from internalize.figures.outcomes import last_stage_passed, operations_until, stage_ends, until_internalized
-from internalize.figures.rows import scale_of, scale_of_all, views_per_input
+from internalize.curricula.curriculum import Left
+from internalize.figures.rows import (
+    last_stage_passed,
+    operations_until,
+    scale_of,
+    scale_of_all,
+    stage_ends,
+    until_internalized,
+    views_per_input,
+)
 from internalize.measure.cost import training_flops
 from internalize.models.gpt2 import ModelConfig
 from internalize.statistics import Waiting

@@ -12,11 +12,10 @@ from pathlib import Path
 import pytest
 
 from internalize.cli import main
-from internalize.figures.figure import Material
+from internalize.figures.figure import Material, judge
 from internalize.figures.paper import find_figure
 from internalize.figures.report import with_indices
 from internalize.figures.results import Made, write
-from internalize.figures.verdicts import judge
 from tests.figures.planting import AS_CLAIMED, plant
 
 PLANTED = ("methods", "heads")

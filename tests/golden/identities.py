@@ -18,7 +18,7 @@ from typing import Any, TypedDict
 
 # All that is needed of the package, in one place: the hashes outlive the modules.
 from internalize.configs.codec import to_json
-from internalize.configs.trust import own_files
+from internalize.configs.named import own_files
 from internalize.kinds import config_from_json, prepare
 
 HERE = Path(__file__).parent

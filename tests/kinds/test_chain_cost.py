@@ -16,8 +16,8 @@ from internalize.curricula.schedule import Progress
 from internalize.kinds.chain.config import OptimizerConfig
 from internalize.kinds.chain.cost import Ledger, ledger_from_json
 from internalize.measure import cost
-from internalize.runtime.stop import Interrupted
-from internalize.runtime.streams import Streams
+from internalize.runtime.kind import Streams
+from internalize.runtime.loop import Interrupted
 from tests.runtime.faults import Watcher, results, send
 
 CPU = torch.device("cpu")

@@ -11,8 +11,8 @@ from torch.nn.functional import cross_entropy
 
 from internalize import ChainConfig, ModelConfig
 from internalize.errors import BadInput
-from internalize.kinds.chain.positions import direct_row, moves, row_order
-from internalize.runtime.streams import Streams
+from internalize.kinds.chain.state import direct_row, moves, row_order
+from internalize.runtime.kind import Streams
 
 CPU = torch.device("cpu")
 CONFIG = ChainConfig(

@@ -14,7 +14,7 @@ from internalize.curricula import Progress
 from internalize.kinds.chain.experiment import ChainExperiment
 from internalize.kinds.chain.state import ChainState
 from internalize.measure.predictor import TransformerPredictor
-from internalize.runtime.streams import Streams
+from internalize.runtime.kind import Streams
 
 T, SAMPLES = 20, 2_000
 CONFIG = ChainConfig(

@@ -22,8 +22,8 @@ from internalize.kinds.hints.config import PRESETS, HintsEvaluation
 from internalize.kinds.hints.experiment import BULK, HintsExperiment
 from internalize.runs.folder import Run
 from internalize.runtime.execution import Execution
-from internalize.runtime.stop import Interrupted
-from internalize.runtime.streams import Streams
+from internalize.runtime.kind import Streams
+from internalize.runtime.loop import Interrupted
 from internalize.tasks.parity import all_bits
 from tests.runtime.faults import Watcher, bytes_of, send
 

@@ -10,7 +10,7 @@ import torch
 from internalize.kinds.hints import HintsConfig
 from internalize.kinds.hints import evaluation as hints_evaluation
 from internalize.models.mlp import MLP
-from internalize.runtime.streams import Streams
+from internalize.runtime.kind import Streams
 
 CONFIG = HintsConfig(d=3, k=3, depth=1, width=4, label_noise=0.2, bias=0.1, biased_share=1.0)
 """y = s_1 s_2 s_3 in signs, hints z_1 = s_1 and z_2 = s_1 s_2; trained on inputs that are mostly +1."""

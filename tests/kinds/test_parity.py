@@ -23,7 +23,7 @@ from internalize.kinds.parity.watch import (
     update_extremes,
 )
 from internalize.models.linear_attention import initial_weights
-from internalize.runtime.streams import Streams
+from internalize.runtime.kind import Streams
 from internalize.tasks.parity import HiddenParity, all_bits
 
 SMALL = HiddenParity(5, (2, 5, 1))

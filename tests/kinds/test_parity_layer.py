@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from internalize.kinds.parity import stall
 from internalize.kinds.parity.descent import PhaseBatch, descend, phase_batch
 from internalize.models.linear_attention import full_form
-from internalize.runtime.loop import compute
-from internalize.runtime.stop import StopRequest
-from internalize.runtime.streams import Streams
+from internalize.runtime.kind import Streams
+from internalize.runtime.loop import StopRequest, compute
 from internalize.tasks.parity import HiddenParity
 
 

@@ -18,7 +18,7 @@ from internalize.kinds.parity import ParityConfig
 from internalize.kinds.parity import experiment as parity_experiment
 from internalize.kinds.parity.experiment import ParityState
 from internalize.runtime.execution import Execution
-from internalize.runtime.streams import Streams
+from internalize.runtime.kind import Streams
 from internalize.tasks.parity import HiddenParity, all_bits
 
 BRIEF = ParityConfig(d=8, k=3, contrast=False)

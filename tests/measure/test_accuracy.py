@@ -12,9 +12,8 @@ from internalize import Run
 from internalize.curricula import Shown
 from internalize.kinds.chain.experiment import ChainExperiment
 from internalize.kinds.entrance import load_experiment
-from internalize.measure.accuracy import measure
 from internalize.measure.cost import answer_flops
-from internalize.measure.predictor import TransformerPredictor
+from internalize.measure.predictor import TransformerPredictor, measure
 from internalize.statistics import Rate, mean_interval
 from internalize.tasks import parse_inputs, parse_task
 from tests.measure.test_generation import naive

@@ -7,9 +7,8 @@ import torch
 from torch import Tensor
 
 from internalize.errors import BadInput
-from internalize.measure.activations import activations, names_of, run_with_changes
-from internalize.models.gpt2 import GPT2, ModelConfig
-from internalize.models.passes import run_with_attention
+from internalize.measure.probes import activations, names_of, run_with_changes
+from internalize.models.gpt2 import GPT2, ModelConfig, run_with_attention
 
 DEPTH = 3
 

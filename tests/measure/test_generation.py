@@ -12,8 +12,7 @@ from internalize.measure.predictor import TransformerPredictor, generate
 from internalize.models.gpt2 import GPT2, ModelConfig
 from internalize.models.language_model import LanguageModel
 from internalize.models.path import PlainDecoder
-from internalize.sequences import Renderer
-from internalize.sequences.rendering import vocabulary_of
+from internalize.sequences import Renderer, vocabulary_of
 from internalize.tasks import parse_task
 
 EOS = 6

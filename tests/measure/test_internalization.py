@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 
 from internalize.errors import BadInput
-from internalize.measure.distributional import check_distributional, gap_interval
-from internalize.measure.internalization import check_internalization
+from internalize.measure.internalization import check_distributional, check_internalization, gap_interval
 from internalize.measure.predictor import Prediction
 from internalize.statistics import clopper_pearson
 from internalize.tasks.inputs import all_inputs

@@ -14,7 +14,7 @@ from internalize.kinds.chain.experiment import ChainExperiment
 from internalize.kinds.chain.state import ChainState
 from internalize.kinds.entrance import forecast_of
 from internalize.models.own_network import OwnNetwork
-from internalize.runtime.streams import Streams
+from internalize.runtime.kind import Streams
 
 pytestmark = pytest.mark.usefixtures("named_by_the_user")
 

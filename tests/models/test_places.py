@@ -13,7 +13,7 @@ from internalize.models.fast import FastDecoder, FastStep
 from internalize.models.gpt2 import GPT2, ModelConfig
 from internalize.models.parameters import flatten_parameters
 from internalize.models.path import PlainStep
-from internalize.sequences.rendering import Renderer, vocabulary_of
+from internalize.sequences import Renderer, vocabulary_of
 from internalize.tasks.names import parse_task
 from tests.models.test_fast import assert_same, noisy_model, random_tokens
 

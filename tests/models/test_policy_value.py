@@ -6,7 +6,7 @@ import math
 
 import torch
 
-from internalize.models.policy_value import PolicyValue, masked_loss
+from internalize.models.mlp import PolicyValue, masked_loss
 
 
 def test_the_loss_is_the_cross_entropy_over_legal_moves(generator: torch.Generator) -> None:

@@ -15,12 +15,11 @@ import pytest
 from internalize import Run
 from internalize.benchmarks.store import make_runs
 from internalize.cli import main
-from internalize.display.curves import text_plot
+from internalize.display.plots import text_plot
 from internalize.errors import BadInput
 from internalize.runs.folder import Identity
 from internalize.runs.location import find_folder, split_stage
-from internalize.runs.lock import own
-from internalize.runs.storage import write_json
+from internalize.runs.storage import own, write_json
 
 Output = pytest.CaptureFixture[str]
 

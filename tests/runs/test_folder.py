@@ -18,7 +18,7 @@ from internalize.benchmarks.store import make_runs
 from internalize.cli import main
 from internalize.errors import BadInput
 from internalize.runs.folder import Identity
-from internalize.runs.lock import is_owned, own
+from internalize.runs.storage import is_owned, own
 
 
 @pytest.fixture

@@ -14,8 +14,7 @@ from internalize.errors import BadInput
 from internalize.runs import index as index_module
 from internalize.runs.folder import Run
 from internalize.runs.index import INDEX, Filter, Store
-from internalize.runs.lock import own
-from internalize.runs.storage import write_json
+from internalize.runs.storage import own, write_json
 
 COUNT = 150
 

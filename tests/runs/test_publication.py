@@ -14,7 +14,7 @@ from internalize.cli import main
 from internalize.display.terminal import plain
 from internalize.runs.storage import write_json
 from internalize.runs.table import Table
-from internalize.runtime.stop import listening
+from internalize.runtime.loop import listening
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from internalize import ChainConfig, EvaluationConfig, Execution, ModelConfig, t
 from internalize.cli import main
 from internalize.errors import BadInput, RunWarning
 from internalize.runs.trackers import TrackerName, find_trackers
-from internalize.runtime.stop import Interrupted
+from internalize.runtime.loop import Interrupted
 from tests.runtime.faults import Watcher, interrupted_at, send
 
 CONFIG = ChainConfig(

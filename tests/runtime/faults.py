@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from internalize import ChainConfig, EvaluationConfig, Execution, ModelConfig, Run, ScheduleConfig, train
-from internalize.runtime.stop import Interrupted
+from internalize.runtime.loop import Interrupted
 
 CONFIG = ChainConfig(
     task="C2",

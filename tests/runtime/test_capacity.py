@@ -11,7 +11,7 @@ import torch
 
 from internalize import ModelConfig, train
 from internalize.cli import main
-from internalize.constructions import weights as memory
+from internalize.constructions import transformer as memory
 from internalize.errors import BadInput
 from internalize.kinds.entrance import forecast_of
 from internalize.kinds.hints.config import HintsConfig

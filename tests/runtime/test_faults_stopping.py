@@ -18,7 +18,7 @@ from internalize.errors import RunWarning
 from internalize.kinds.chain.experiment import ChainExperiment
 from internalize.kinds.entrance import resume
 from internalize.runs.checkpoint import checkpoints, load_newest
-from internalize.runtime.stop import Interrupted
+from internalize.runtime.loop import Interrupted
 from tests.runtime.faults import CONFIG, WORDS, Watcher, interrupted_at, results, send
 
 

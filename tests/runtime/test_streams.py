@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from internalize.runtime.streams import Streams
+from internalize.runtime.kind import Streams
 
 
 def draw(generator: torch.Generator, count: int = 4) -> list[int]:

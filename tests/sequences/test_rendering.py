@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from internalize.curricula import Shown
-from internalize.sequences import Renderer, Vocabulary
-from internalize.sequences.rendering import vocabulary_of
+from internalize.sequences import Renderer, Vocabulary, vocabulary_of
 from internalize.tasks import Semiautomaton, parse_task
 from tests.tasks.test_semiautomaton import random_symbols, semiautomata
 

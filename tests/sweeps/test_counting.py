@@ -17,14 +17,13 @@ from internalize import Execution, train
 from internalize.kinds import KINDS, config_from_json, find_kind, prepare
 from internalize.kinds.entrance import forecast_of
 from internalize.kinds.hints import HintsConfig
-from internalize.kinds.hints import forecast as hints
+from internalize.kinds.hints import kind as hints
 from internalize.kinds.hints.config import HintsEvaluation
 from internalize.kinds.parity import ParityConfig, descent
 from internalize.kinds.parity.descent import PhaseBatch
 from internalize.models.mlp import MLP, SGD, MLPShape
 from internalize.runs.checkpoint import METRICS, load_tensors
-from internalize.runtime.kind import ExperimentConfig
-from internalize.runtime.streams import Streams
+from internalize.runtime.kind import ExperimentConfig, Streams
 
 HINTS = HintsConfig(
     d=6, k=4, width=10, depth=3, steps=45, batch=7, lr=0.01,
@@ -159,8 +158,8 @@ def test_self_play_is_counted_by_what_the_network_is_asked(monkeypatch: pytest.M
     """Updates exactly; what searches ask is bounded from above, and for tic-tac-toe the bound is near."""
     pytest.importorskip("pyspiel", reason='needs OpenSpiel: pip install "internalize[selfplay]"')
     from internalize.kinds.selfplay import SelfPlayConfig, rounds
-    from internalize.kinds.selfplay import forecast as counting
-    from internalize.models.policy_value import PolicyValue
+    from internalize.kinds.selfplay import kind as counting
+    from internalize.models.mlp import PolicyValue
 
     config = SelfPlayConfig(
         rounds=2, games=520, simulations=100, width=16, depth=2, updates=6, batch=8, matches=10
@@ -211,7 +210,7 @@ def test_self_play_is_counted_by_what_the_network_is_asked(monkeypatch: pytest.M
 def test_moves_of_random_games_are_those_of_all_lines() -> None:
     """Of tic-tac-toe, by going through all positions: the mean number of moves to the end of a random game."""
     pytest.importorskip("pyspiel", reason='needs OpenSpiel: pip install "internalize[selfplay]"')
-    from internalize.kinds.selfplay.forecast import facts_of
+    from internalize.kinds.selfplay.kind import facts_of
     from internalize.kinds.selfplay.positions import Positions
 
     table = Positions("tic_tac_toe")

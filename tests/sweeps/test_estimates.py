@@ -14,7 +14,7 @@ from torch import Tensor
 from internalize import ChainConfig, EvaluationConfig, Execution, ModelConfig, train
 from internalize.kinds import prepare
 from internalize.kinds.chain.experiment import ChainExperiment
-from internalize.kinds.chain.forecast import measured_answers
+from internalize.kinds.chain.kind import measured_answers
 from internalize.kinds.hints import HintsConfig
 from internalize.kinds.hints.config import HintsEvaluation
 from internalize.kinds.parity import ParityConfig
@@ -87,7 +87,7 @@ def test_parity_with_a_first_phase_unlike_the_others(
     """A step takes as long as it has products, k rows of them in phase 1; measuring weighs as much."""
     from internalize.kinds.parity import evaluation as baseline
     from internalize.kinds.parity import experiment
-    from internalize.kinds.parity import forecast as estimate
+    from internalize.kinds.parity import kind as estimate
 
     def descent(batch: PhaseBatch, start: Any, steps: int, *_: Any) -> float:
         widths = batch.widths.astype(np.float64)
@@ -116,7 +116,7 @@ def test_self_play_with_its_two_kinds_of_parts(
     """A game takes two seconds, an update three, a position measured a tenth; 50 are measured on the way."""
     pytest.importorskip("pyspiel", reason='needs OpenSpiel: pip install "internalize[selfplay]"')
     from internalize.kinds.selfplay import SelfPlayConfig, evaluation, rounds
-    from internalize.kinds.selfplay import forecast as estimate
+    from internalize.kinds.selfplay import kind as estimate
     from internalize.kinds.selfplay.positions import Positions
     from internalize.models.parameters import AdamW
 
@@ -139,7 +139,7 @@ def test_self_play_with_its_two_kinds_of_parts(
 def test_chains_with_every_measurement(method: str, clock: Clock, tmp_path: Path) -> None:
     """Only answers take time, as much as they are to write: what the stage shows, whatever the model would."""
     from internalize.kinds.chain import evaluation
-    from internalize.kinds.chain import forecast as estimate
+    from internalize.kinds.chain import kind as estimate
 
     clock.price(
         estimate, "generate", lambda decoder, prompt, *_, forced_states: len(prompt) * (forced_states + 1)

@@ -18,7 +18,7 @@ import pytest
 from internalize.cli import main
 from internalize.contract import Begun, Event
 from internalize.kinds.entrance import run_folder
-from internalize.runs.lock import is_owned, own
+from internalize.runs.storage import is_owned, own
 from internalize.sweeps import collect, run_sweep, sweep_of
 from internalize.sweeps.run import standing
 from tests.sweeps.tiny import BASE, all_bytes, one_after_the_other, steps_timed, tiny_sweep, write_sweep
@@ -226,12 +226,12 @@ def test_no_worker_outlives_a_driver_that_is_killed_as_they_start(tmp_path: Path
 
 def _workers_of(parent: int) -> set[int]:
     children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
-    return {int(child) for child in children if b"internalize.runtime.fleet.worker" in _command(int(child))}
+    return {int(child) for child in children if b"internalize.runtime.fleet.pool" in _command(int(child))}
 
 
 def _lives(process: int) -> bool:
     """A zombie has an empty command line."""
-    return b"internalize.runtime.fleet.worker" in _command(process)
+    return b"internalize.runtime.fleet.pool" in _command(process)
 
 
 def _command(process: int) -> bytes:

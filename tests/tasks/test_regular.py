@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from internalize.constructions import build_general
 from internalize.curricula import find_curriculum
 from internalize.errors import BadInput
-from internalize.sequences.rendering import Renderer, vocabulary_of
+from internalize.sequences import Renderer, vocabulary_of
 from internalize.tasks import Semiautomaton, parse_task
 from internalize.tasks.diagram import draw_diagram
 from internalize.tasks.inputs import all_inputs

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from internalize import ChainConfig, Execution, ModelConfig, train
 from internalize.errors import BadInput
-from internalize.runtime.streams import Streams
+from internalize.runtime.kind import Streams
 from internalize.tasks.inputs import Split, one_side, parse_inputs
 from internalize.tasks.names import parse_task
 

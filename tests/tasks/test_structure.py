@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from internalize.tasks.groups import structure_of
 from internalize.tasks.names import parse_task
 from internalize.tasks.semiautomaton import semiautomaton
-from internalize.tasks.structure import structure_of
 
 
 @pytest.mark.parametrize(

@@ -22,11 +22,10 @@ from torch import Tensor
 
 from internalize.analysis.open_run import Moment, OpenChain, open_chain, stream
 from internalize.analysis.output import Device, OutputFolder
-from internalize.configs.trust import TrustOption
+from internalize.configs.named import TrustOption
 from internalize.display.terminal import errors_console, results_table
 from internalize.errors import BadInput, require
-from internalize.measure.distributional import check_distributional
-from internalize.measure.internalization import check_internalization
+from internalize.measure.internalization import check_distributional, check_internalization
 from internalize.measure.predictor import Prediction, Predictor, TransformerPredictor
 from internalize.runs.location import split_stage
 from internalize.tasks import InputDistribution, parse_inputs

@@ -18,15 +18,23 @@ from rich.table import Table
 
 from internalize.analysis.open_run import open_chain
 from internalize.analysis.output import OutputFolder
-from internalize.configs.outputs import require_writable
-from internalize.configs.trust import TrustOption
+from internalize.configs.files import require_writable
+from internalize.configs.named import TrustOption
 from internalize.constructions.certificate import Certificate, certify
 from internalize.constructions.comparison import TrainedComparison, TrainedModel, compare
 from internalize.constructions.construction import Construction, Precision
 from internalize.constructions.counter import CounterConstruction, build_counter
-from internalize.constructions.exactness import CheckKind, Progress, random_inputs
+from internalize.constructions.exactness import (
+    DRAWS,
+    PRECISIONS,
+    Build,
+    CheckKind,
+    Margins,
+    Progress,
+    find_margins,
+    random_inputs,
+)
 from internalize.constructions.general import build_general, compare_sizes
-from internalize.constructions.margins import DRAWS, PRECISIONS, Build, Margins, find_margins
 from internalize.errors import BadInput, require
 from internalize.tasks.names import parse_task
 
@@ -92,7 +100,7 @@ def construct_command(arguments: ConstructArguments) -> None:
     if arguments.draw:
         figures |= _draw(construction, arguments)
     if arguments.margins:
-        from internalize.constructions.pictures import draw_margins
+        from internalize.constructions.comparison import draw_margins
 
         margins = find_margins(build, arguments.precision, arguments.seed)
         report["margins"] = margins.to_json()
@@ -151,7 +159,7 @@ def load_trained(path: str) -> TrainedModel:
 
 
 def _draw(construction: Construction, arguments: ConstructArguments) -> dict[str, Figure]:
-    from internalize.constructions.pictures import draw_attention, draw_registers, draw_sizes
+    from internalize.constructions.comparison import draw_attention, draw_registers, draw_sizes
 
     symbols = random_inputs(construction.symbols, construction.horizon, 1, arguments.seed)[0]
     return {
@@ -164,7 +172,7 @@ def _draw(construction: Construction, arguments: ConstructArguments) -> dict[str
 def _compare(
     construction: Construction, trained: TrainedModel, arguments: ConstructArguments, console: Console
 ) -> tuple[dict[str, Any], dict[str, Figure]]:
-    from internalize.constructions.pictures import draw_attention_comparison, draw_readable_comparison
+    from internalize.constructions.comparison import draw_attention_comparison, draw_readable_comparison
 
     symbols = random_inputs(construction.symbols, construction.horizon, COMPARED_INPUTS, arguments.seed)
     comparison = compare(construction, trained, symbols)

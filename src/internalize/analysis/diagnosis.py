@@ -12,12 +12,18 @@ from typing import TYPE_CHECKING, Any, Literal
 from rich.console import Console
 from rich.markup import escape
 
-from internalize.analysis.evidence import RunEvidence, StageEvidence, gather, trend
+from internalize.analysis.evidence import (
+    RunEvidence,
+    StageEvidence,
+    Suggestion,
+    Symptoms,
+    gather,
+    suggest,
+    trend,
+)
 from internalize.analysis.open_run import open_chain
 from internalize.analysis.output import InspectionArguments
-from internalize.analysis.suggestions import Suggestion, Symptoms, suggest
-from internalize.display.accuracy import accuracy_axis, rate_line, ticks
-from internalize.display.plots import INK, PALETTE, new_figure
+from internalize.display.plots import INK, PALETTE, accuracy_axis, new_figure, rate_line, ticks
 from internalize.display.terminal import percent
 from internalize.statistics import SUCCESS, Rate
 

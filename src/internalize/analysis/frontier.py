@@ -5,11 +5,37 @@ Pure: a search over planted or real outcomes, and a fitted law. The command is i
 
 from __future__ import annotations
 
+import json
 import math
+import os
+import signal
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
+import tyro
+from rich.console import Console
+
+from internalize.analysis.output import OutputFolder
+from internalize.configs.codec import to_json
+from internalize.configs.files import require_writable
+from internalize.contract import Row, RunState, Stage
+from internalize.display.plots import PALETTE, new_figure
+from internalize.display.terminal import errors_console, results_table
+from internalize.errors import require
+from internalize.kinds.chain.commands import LAPTOP, PresetName, preset_in
+from internalize.kinds.chain.config import ChainConfig
+from internalize.kinds.entrance import run_folder, train
+from internalize.runs.folder import Run
+from internalize.runs.provenance import provenance, seconds_at, seconds_in_all
+from internalize.runtime.execution import Execution, resolve_device
+from internalize.runtime.loop import Interrupted
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 RESAMPLES = 2_000
 
@@ -93,3 +119,168 @@ def _line(logs: dict[int, np.ndarray]) -> tuple[float, float]:
     x = np.concatenate([np.full(len(own), math.log(t)) for t, own in logs.items()])
     slope, constant = np.polyfit(x, np.concatenate(list(logs.values())), 1)
     return float(slope), float(constant)
+
+
+@dataclass(frozen=True)
+class FrontierArguments:
+    """The largest T that a recipe internalizes within a budget of processor time, and what it costs by T."""
+
+    minutes: float = 20.0
+    """Processor time that each run may take. A later, larger budget goes on with the same runs."""
+    seeds: int = 4
+    """Runs at each horizon, with the seeds from --seed up."""
+    share: float = 0.5
+    """A horizon is reached if at least this share of its runs internalize."""
+    first: int = 4
+    """The horizon to begin with; doubled until it is missed."""
+    most: int = 64
+    """The largest horizon to try."""
+    drawings: Path | None = None
+    """Folder for table and figure; `frontier` in the folder of the runs if not given."""
+    preset: PresetName | None = None
+    """The recipe where no field is given; laptop if not given."""
+    config: Annotated[ChainConfig, tyro.conf.arg(name="")] = field(default_factory=lambda: LAPTOP)
+    execution: Annotated[Execution, tyro.conf.arg(name="")] = field(default_factory=Execution)
+
+    def __post_init__(self) -> None:
+        require(self.minutes > 0, "minutes", f"must be more than 0, got {self.minutes}")
+        require(self.seeds >= 1, "seeds", f"must be at least 1, got {self.seeds}")
+        require(0 < self.share <= 1, "share", f"must lie in (0, 1], got {self.share}")
+        good = 1 <= self.first <= self.most
+        require(good, "first", f"must lie in 1…{self.most} (--most), got {self.first}")
+
+    @classmethod
+    def defaults(cls, words: Sequence[str]) -> FrontierArguments | None:
+        config = preset_in(words)
+        return None if config is None else cls(config=config)
+
+
+class Deadline:
+    """Stops the run that it watches when its processor time is used up, with a checkpoint to go on from."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.passed = False
+
+    def begin(self, folder: Path, stage: Stage) -> None:
+        self._end = time.process_time() + self.seconds - (seconds_in_all(Run(folder)) or 0.0)
+
+    def stepped(self, stage: Stage) -> None:
+        if time.process_time() > self._end and not self.passed:
+            self.passed = True
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    def row(self, row: Row, stage: Stage) -> None: ...
+
+    def end(self, state: RunState, summary: Row) -> None: ...
+
+
+def frontier_command(arguments: FrontierArguments) -> None:
+    execution = arguments.execution
+    folder = OutputFolder(require_writable(arguments.drawings or execution.out / "frontier"))
+    rows: list[dict[str, Any]] = []
+
+    def reached(horizon: int) -> bool:
+        own = [run_row(arguments, horizon, arguments.config.seed + i) for i in range(arguments.seeds)]
+        rows.extend(own)
+        through = sum(row["seconds"] is not None for row in own)
+        if not execution.quiet:
+            errors_console().print(f"T = {horizon}: {through} of {len(own)} internalized in time")
+        return through >= arguments.share * len(own)
+
+    found = search(reached, arguments.first, arguments.most)
+    through = [row for row in rows if row["seconds"] is not None]
+    law = fit_law([(row["horizon"], float(row["operations"])) for row in through])
+    result = {
+        "task": arguments.config.task,
+        "minutes": arguments.minutes,
+        "largest": found.largest,
+        "smallest_missed": found.smallest_missed,
+        "tried": [list(pair) for pair in found.tried],
+        "operations_law": None if law is None else vars(law),
+        "runs": rows,
+        "config": to_json(arguments.config),
+        "provenance": provenance(resolve_device(execution.device)),
+    }
+    folder.json("frontier", result)
+    folder.csv("frontier", rows)
+    folder.figure("frontier", draw_frontier(rows, str(law) if law else ""))
+    if execution.json:
+        print(json.dumps(result))
+    elif not execution.quiet:
+        _say(arguments, rows, found.largest, str(law) if law else "too few horizons", folder)
+
+
+def _say(
+    arguments: FrontierArguments,
+    rows: Sequence[dict[str, Any]],
+    largest: int | None,
+    law: str,
+    folder: OutputFolder,
+) -> None:
+    table = [
+        [str(row["horizon"]), str(row["seed"]), row["ended"], _told(row["seconds"], "{:.0f} s"),
+         _told(row["operations"], "{:.2e}")]
+        for row in sorted(rows, key=lambda row: (row["horizon"], row["seed"]))
+    ]  # fmt: skip
+    console = Console(highlight=False)
+    title = f"{arguments.config.task}: largest T within {arguments.minutes:g} minutes: {largest or 'none'}"
+    console.print(results_table(title, ["T", "seed", "ended", "processor", "operations"], table))
+    console.print(f"operations to internalize: {law}")
+    console.print(folder.note(), soft_wrap=True)
+
+
+def _told(value: float | None, form: str) -> str:
+    return "–" if value is None else form.format(value)
+
+
+def run_row(arguments: FrontierArguments, horizon: int, seed: int) -> dict[str, Any]:
+    """Train one run, or go on with it, until it ends or its time is used up."""
+    config = replace(arguments.config, horizon=horizon, seed=seed)
+    execution, limit = arguments.execution, 60 * arguments.minutes
+    row: dict[str, Any] = {"horizon": horizon, "seed": seed, "ended": "out of time"}
+    row |= {"seconds": None, "operations": None, "stage": None}
+    before = run_folder(config, execution.out)
+    if before.exists() and (seconds_in_all(Run(before)) or 0.0) >= limit and _state(before) != "done":
+        return row
+    deadline = Deadline(limit)
+    try:
+        run = train(config, execution, [deadline])
+    except Interrupted:
+        if not deadline.passed:
+            raise
+        return row
+    summary = run.summary()
+    row |= {"ended": summary.get("gave_up") or "not internalized", "stage": summary["stage"]}
+    if summary["internalized"] and summary["iterations_to_internalize"] is not None:
+        seconds = seconds_at(run, summary["iterations_to_internalize"])
+        if seconds is not None and seconds <= limit:
+            row |= {"ended": "internalized", "seconds": round(seconds, 1)}
+            row["operations"] = summary["operations_to_internalize"]
+    return row
+
+
+def _state(folder: Path) -> str:
+    return str(Run(folder).status()["state"])
+
+
+def draw_frontier(rows: Sequence[dict[str, Any]], law: str) -> Figure:
+    """Operations until internalized against T, on logarithmic axes; crosses below for runs that did not."""
+    figure, panel = new_figure()
+    through = [row for row in rows if row["operations"] is not None]
+    lost = [row for row in rows if row["operations"] is None]
+    if through:
+        costs = [row["operations"] for row in through]
+        panel.plot(
+            [row["horizon"] for row in through], costs, "o", color=PALETTE[0], label=f"internalized {law}"
+        )
+        panel.set_yscale("log")
+    if lost:
+        floor = min((row["operations"] for row in through), default=1.0)
+        horizons = [row["horizon"] for row in lost]
+        panel.plot(horizons, [floor] * len(lost), "x", color=PALETTE[1], label="not in time")
+    panel.set_xscale("log", base=2)
+    panel.set_xlabel("horizon T")
+    panel.set_ylabel("operations until internalized")
+    panel.legend()
+    return figure

@@ -15,10 +15,8 @@ import torch
 from torch import Tensor
 
 from internalize.curricula import Shown
-from internalize.display.accuracy import accuracy_shades, ticks
-from internalize.display.plots import INK, new_figure
-from internalize.models.gpt2 import GPT2
-from internalize.models.passes import run_with_attention
+from internalize.display.plots import INK, accuracy_shades, new_figure, ticks
+from internalize.models.gpt2 import GPT2, run_with_attention
 from internalize.sequences import Renderer
 
 if TYPE_CHECKING:

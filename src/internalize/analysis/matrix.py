@@ -26,8 +26,7 @@ from internalize.analysis.open_run import OpenChain, TracedInputs, open_chain
 from internalize.analysis.output import InspectionArguments
 from internalize.curricula import Curriculum, Shown
 from internalize.curricula.curriculum import describe
-from internalize.display.accuracy import accuracy_axis, accuracy_shades, rate_line, ticks
-from internalize.display.plots import INK, new_figure
+from internalize.display.plots import INK, accuracy_axis, accuracy_shades, new_figure, rate_line, ticks
 from internalize.display.terminal import errors_console, percent, results_table
 from internalize.errors import require
 from internalize.measure.predictor import TransformerPredictor

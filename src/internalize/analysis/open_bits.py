@@ -11,7 +11,7 @@ from internalize.kinds.hints.evaluation import HintsPredictor
 from internalize.kinds.hints.experiment import HintsExperiment
 from internalize.kinds.parity.evaluation import LayerPredictor
 from internalize.kinds.parity.experiment import ParityExperiment
-from internalize.runtime.streams import Streams
+from internalize.runtime.kind import Streams
 
 
 class OpenBits(OpenRun):

@@ -22,14 +22,14 @@ from internalize.kinds.chain.config import ChainConfig
 from internalize.kinds.chain.evaluation import modes
 from internalize.kinds.chain.experiment import ChainExperiment
 from internalize.kinds.entrance import load_experiment
-from internalize.measure.activations import activations
 from internalize.measure.predictor import Predictor, TransformerPredictor
+from internalize.measure.probes import activations
 from internalize.models.gpt2 import GPT2
 from internalize.models.language_model import LanguageModel
 from internalize.runs.folder import Run
-from internalize.runs.lock import is_owned
+from internalize.runs.storage import is_owned
 from internalize.runs.table import Table
-from internalize.runtime.streams import Streams
+from internalize.runtime.kind import Streams
 from internalize.tasks import InputDistribution
 
 Symbols = str | Sequence[str | int]

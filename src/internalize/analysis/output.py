@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 from rich.console import Console
 
-from internalize.configs.outputs import make_folder, write_output
-from internalize.configs.trust import TrustOption
+from internalize.configs.files import make_folder, write_output
+from internalize.configs.named import TrustOption
 from internalize.errors import require
 from internalize.runs.storage import write_atomically
 

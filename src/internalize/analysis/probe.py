@@ -29,13 +29,11 @@ from internalize.analysis.lens import (
 from internalize.analysis.open_run import Moment, OpenChain, open_chain, stream
 from internalize.analysis.output import InspectionArguments
 from internalize.curricula import Shown
-from internalize.display.accuracy import ticks
-from internalize.display.plots import PALETTE, new_figure
+from internalize.display.plots import PALETTE, new_figure, ticks
 from internalize.display.terminal import errors_console, results_table
 from internalize.errors import require
 from internalize.measure.probes import ProbeHits, ReadStream, fit_probes
-from internalize.models.gpt2 import GPT2
-from internalize.models.passes import run_with_attention
+from internalize.models.gpt2 import GPT2, run_with_attention
 from internalize.statistics import Rate
 
 if TYPE_CHECKING:

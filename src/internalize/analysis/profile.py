@@ -16,8 +16,7 @@ from rich.console import Console
 
 from internalize.analysis.open_run import Moment, OpenChain, TracedInputs, open_chain
 from internalize.analysis.output import InspectionArguments
-from internalize.display.accuracy import accuracy_axis, rate_line, ticks
-from internalize.display.plots import INK, MARKERS, PALETTE, new_figure
+from internalize.display.plots import INK, MARKERS, PALETTE, accuracy_axis, new_figure, rate_line, ticks
 from internalize.display.terminal import errors_console, results_table
 from internalize.errors import BadInput, require
 from internalize.measure.predictor import TransformerPredictor

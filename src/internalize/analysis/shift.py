@@ -24,11 +24,10 @@ from torch import Tensor
 
 from internalize.analysis.output import OutputFolder
 from internalize.configs.codec import to_json
-from internalize.configs.outputs import require_writable
+from internalize.configs.files import require_writable
 from internalize.curricula import Progress
-from internalize.display.fleet import fleet_view
-from internalize.display.learning_curves import draw_target_loss, over_seeds
-from internalize.display.terminal import results_table
+from internalize.display.plots import draw_target_loss, over_seeds
+from internalize.display.terminal import fleet_view, results_table
 from internalize.errors import RunFailed, closest, require
 from internalize.kinds.chain.config import ChainConfig, EvaluationConfig, OptimizerConfig
 from internalize.kinds.chain.experiment import ChainExperiment
@@ -51,7 +50,7 @@ from internalize.models.gpt2 import ModelConfig
 from internalize.runs.folder import Run
 from internalize.runs.provenance import provenance
 from internalize.runtime.execution import Execution, threads
-from internalize.runtime.streams import Streams
+from internalize.runtime.kind import Streams
 from internalize.tasks.circuits import neutral_number, written
 
 InstanceName = Literal["original", "hints", "mixture"]

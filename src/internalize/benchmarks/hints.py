@@ -14,12 +14,12 @@ import torch
 from rich.console import Console
 from torch import nn
 
-from internalize.benchmarks.resources import seconds_each
+from internalize.benchmarks.cases import seconds_each
 from internalize.display.terminal import results_table
 from internalize.kinds.hints.config import HintsConfig
 from internalize.models.path import Precision
 from internalize.runs.provenance import provenance
-from internalize.runtime.streams import CPU, Streams
+from internalize.runtime.kind import CPU, Streams
 
 D, K, BATCH, LR, NOISE = 25, 12, 64, 3e-3, 0.1
 """The paper's task; what is compared is one step at each of several widths."""

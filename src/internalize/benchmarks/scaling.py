@@ -17,11 +17,10 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 
-from internalize.benchmarks.cases import BenchCase, ours
-from internalize.benchmarks.resources import seconds_each
+from internalize.benchmarks.cases import BenchCase, ours, seconds_each
 from internalize.kinds.chain.evaluation import evaluation_row
 from internalize.models.gpt2 import ModelConfig
-from internalize.runtime.streams import CPU, Streams
+from internalize.runtime.kind import CPU, Streams
 
 HEAD_SIZE = 2
 BASE = BenchCase("base", ModelConfig(2, 64, 32, 256), length=16, stages=(1,))
@@ -194,7 +193,7 @@ def _training() -> Callable[[], None]:
 def _product() -> Callable[[], None]:
     import torch
 
-    from internalize.benchmarks.resources import matrix_product
+    from internalize.benchmarks.cases import matrix_product
 
     return matrix_product(torch.float32)
 

@@ -18,14 +18,13 @@ import numpy as np
 import torch
 from rich.console import Console
 
-from internalize.benchmarks.resources import seconds_each
-from internalize.configs.outputs import write_output
+from internalize.benchmarks.cases import seconds_each
+from internalize.configs.files import write_output
 from internalize.display.terminal import errors_console, results_table
 from internalize.errors import BadInput, require
-from internalize.kinds.selfplay.openspiel_search import openspiel_search
 from internalize.kinds.selfplay.positions import Positions, draw_starts
-from internalize.kinds.selfplay.search import Evaluations, Rule, search
-from internalize.models.policy_value import PolicyValue
+from internalize.kinds.selfplay.search import Evaluations, Rule, openspiel_search, search
+from internalize.models.mlp import PolicyValue
 from internalize.runs.provenance import provenance
 from internalize.runtime.execution import threads
 

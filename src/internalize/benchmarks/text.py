@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from rich.console import Console
 
-from internalize.benchmarks.resources import seconds_each
+from internalize.benchmarks.cases import seconds_each
 from internalize.curricula import Progress
 from internalize.display.terminal import results_table
 from internalize.errors import require
@@ -29,7 +29,7 @@ from internalize.kinds.text.rows import write_rows
 from internalize.kinds.text.trainer import NO_LOSS
 from internalize.runs.provenance import provenance
 from internalize.runtime.execution import threads
-from internalize.runtime.streams import CPU, Streams
+from internalize.runtime.kind import CPU, Streams
 from internalize.tasks.text import draw_splits, find_problems
 
 ROWS = 400

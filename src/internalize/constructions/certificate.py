@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 from torch import Tensor
 
-from internalize.constructions.construction import Construction
+from internalize.constructions.construction import Construction, circular_positions
 from internalize.constructions.counter import CounterConstruction
 from internalize.constructions.exactness import (
     Check,
@@ -26,7 +26,6 @@ from internalize.constructions.exactness import (
     side_by_side,
     spread,
 )
-from internalize.constructions.lookback import circular_positions
 from internalize.constructions.transformer import LayerRecord
 
 if TYPE_CHECKING:

@@ -15,9 +15,15 @@ from typing import TYPE_CHECKING, final
 import torch
 from torch import Tensor
 
-from internalize.constructions.construction import DTYPES, Construction, Precision, Unembedding, build_network
-from internalize.constructions.lookback import attention_plan
-from internalize.constructions.weights import AffineWeights, Directions, Shape, bytes_needed, require_memory
+from internalize.constructions.construction import (
+    DTYPES,
+    Construction,
+    Precision,
+    Unembedding,
+    attention_plan,
+    build_network,
+)
+from internalize.constructions.transformer import AffineWeights, Directions, Shape, bytes_needed, require_memory
 from internalize.errors import require
 
 if TYPE_CHECKING:

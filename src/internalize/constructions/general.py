@@ -16,10 +16,22 @@ from typing import TYPE_CHECKING, Literal, final
 import torch
 from torch import Tensor
 
-from internalize.constructions.construction import DTYPES, Construction, Precision, Unembedding, build_network
+from internalize.constructions.construction import (
+    DTYPES,
+    Construction,
+    Precision,
+    Unembedding,
+    attention_plan,
+    build_network,
+)
 from internalize.constructions.counter import FLAT, check_horizon, counter_shape, prime_powers, wires
-from internalize.constructions.lookback import attention_plan
-from internalize.constructions.weights import AffineWeights, Directions, Shape, bytes_needed, require_memory
+from internalize.constructions.transformer import (
+    AffineWeights,
+    Directions,
+    Shape,
+    bytes_needed,
+    require_memory,
+)
 from internalize.errors import require
 from internalize.tasks.semiautomaton import Semiautomaton
 

@@ -12,15 +12,16 @@ import torch
 from torch import Tensor
 
 from internalize.errors import require
-from internalize.explorer.packing import (
+from internalize.explorer.subject import (
     PROBE_SAMPLES,
+    Subject,
+    Weights,
     pack_construction,
     pack_probes,
     pack_weights,
     probes_size,
     round_weights,
 )
-from internalize.explorer.subject import Subject, Weights
 
 AGREEMENT_SAMPLES = 1_000
 AGREEMENT = 0.999

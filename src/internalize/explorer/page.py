@@ -6,14 +6,28 @@ import base64
 import hashlib
 import html
 import json
+import re
+import shutil
+import subprocess
+import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import quote
 
-from internalize.configs.outputs import make_folder, write_output
+import tyro
+
+from internalize.configs.files import make_folder, write_output
+from internalize.configs.named import TrustOption
+from internalize.display.terminal import errors_console
 from internalize.errors import BadInput, require
 from internalize.explorer.bundle import Bundle, Progress, make_bundle
-from internalize.explorer.subject import open_subject
+from internalize.explorer.subject import last_run, open_subject
+from internalize.runs.comparison import Selection
+from internalize.runs.index import Entry
+from internalize.runs.storage import read_rows
 
 SCRIPTS = ("model.js", "construction.js", "drawing.js", "board.js", "panels.js", "view.js")
 
@@ -78,3 +92,170 @@ def write_explorer(
     except OSError as error:
         raise BadInput("out", f"cannot write {out}: {error.strerror}") from None
     return bundle
+
+
+POINTS = 40
+"""Of a curve: more cannot be told apart in a small picture."""
+CURVES = ("id_accuracy", "accuracy", "raw_optimal_rate"), ("ood_accuracy",)
+"""Which entries of an evaluation are drawn: the first of each group that is there."""
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class RunsPageArguments:
+    """Write one page with all runs: filter and sort them, point at one to see its curve, open its explorer."""
+
+    which: Annotated[Selection, tyro.conf.arg(name="")] = field(default_factory=Selection)
+    page: Path | None = None
+    """The file to write; index.html in the folder of the runs if not given."""
+
+
+def runs_page_command(arguments: RunsPageArguments) -> None:
+    out = arguments.which.out
+    page = out / "index.html" if arguments.page is None else arguments.page
+    require(page.suffix in (".html", ".htm"), "page", f"must be a file that ends in .html, got {page}")
+    entries = arguments.which.entries()
+    make_folder(page.parent, "page")
+    try:
+        write_output(page, runs_page(entries, out, page.parent))
+    except OSError as error:
+        raise BadInput("page", f"cannot write {page}: {error.strerror}") from None
+    print(f"{len(entries):,} run{'' if len(entries) == 1 else 's'}: {page.resolve()}")
+
+
+def runs_page(entries: list[Entry], out: Path, beside: Path) -> str:
+    """The page; `beside` is the folder that it will stand in, for the links to the explorers."""
+    script = "\n".join(asset(name) for name in ("drawing.js", "index.js"))
+    style = asset("style.css")
+    rows = [describe(entry, out, beside) for entry in entries]
+    parts = {
+        "POLICY": policy(script, style),
+        "TITLE": html.escape(f"{len(entries):,} runs"),
+        "STYLE": style,
+        "DATA": data_block({"runs": rows, "folder": out.name}),
+        "SCRIPT": script,
+    }
+    page, pieces = asset("index.html"), []
+    for name, content in parts.items():
+        before, _, page = page.partition(f"<!--{name}-->")
+        pieces += [before, content]
+    return "".join([*pieces, page])
+
+
+def describe(entry: Entry, out: Path, beside: Path) -> Json:
+    """One run as the table shows it, with its curve."""
+    folder = out / entry.path
+    return {
+        "run": entry.path,
+        "kind": entry.kind,
+        "task": entry.task,
+        "T": entry.horizon,
+        "method": entry.method,
+        "seed": entry.seed,
+        "state": entry.state,
+        "id": entry.accuracy,
+        "ood": entry.ood_accuracy,
+        "seconds": entry.seconds,
+        "message": entry.message,
+        "internalized": entry.summary.get("internalized"),
+        "curve": curve_of(folder),
+        "explorer": link_to(folder / "explorer.html", beside),
+    }
+
+
+def curve_of(folder: Path) -> list[list[float | None]]:
+    """[iteration or other step, first accuracy, second accuracy] of at most `POINTS` evaluations."""
+    try:
+        rows = [row for row in read_rows(folder / "metrics.jsonl") if row.get("event") == "evaluation"]
+    except (OSError, ValueError):
+        return []
+    keep = {round(i * (len(rows) - 1) / (POINTS - 1)) for i in range(POINTS)} if len(rows) > POINTS else None
+    points = []
+    for place, row in enumerate(rows):
+        if keep is None or place in keep:
+            values = [next((row[k] for k in names if isinstance(row.get(k), float)), None) for names in CURVES]
+            points.append([row.get("iteration", row.get("step", place)), *values])
+    return points
+
+
+def link_to(page: Path, beside: Path) -> str | None:
+    """A relative address, where the page is there and below the folder of the index."""
+    if not page.is_file():
+        return None
+    try:
+        return quote(page.resolve().relative_to(beside.resolve()).as_posix())
+    except ValueError:
+        return page.resolve().as_uri()
+
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
+QUIET_BROWSER = (
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class ExploreArguments(TrustOption):
+    """Write one HTML file in which the models of runs answer, stage by stage. It opens from disk, needs no
+    server and makes no request. Several runs of the same task are shown side by side."""
+
+    runs: Annotated[tuple[Path, ...], tyro.conf.Positional] = ()
+    """Run folders or the beginnings of their hashes; the last finished run if none is given."""
+    out: Path | None = None
+    """The file to write; explorer.html in the first run's folder if not given."""
+    megabytes: float = 4.0
+    """About how large the weights in the page may be. Where all stages need more, some are left out evenly."""
+    json: bool = False
+    """Print one JSON object: the page's size, and the milliseconds to the first answer in a browser."""
+
+    def __post_init__(self) -> None:
+        require(self.megabytes > 0, "megabytes", f"must be more than 0, got {self.megabytes}")
+
+
+def explore_command(arguments: ExploreArguments) -> None:
+    runs = arguments.runs or (last_run(),)
+    out = open_subject(runs[0]).path / "explorer.html" if arguments.out is None else arguments.out
+    with errors_console().status("explore") as status:
+        bundle = write_explorer(runs, out, arguments.megabytes, status.update)
+    models = bundle.data["models"]
+    if arguments.json:
+        browser = find_browser()
+        found = {
+            "page": str(out),
+            "bytes": out.stat().st_size,
+            "models": [
+                {"run": m["title"], "kind": m["kind"], "stages": [s["stage"] for s in m["stages"]]}
+                | {"precision": m.get("precision"), "agreement": m.get("agreement")}
+                for m in models
+            ],
+            "first_answer_ms": None if browser is None else time_to_first_answer(out, browser),
+        }
+        print(json.dumps(found))
+        return
+    print(f"{out.resolve()}\n{size_and_models(out.stat().st_size, models)}")
+
+
+def size_and_models(size: int, models: list[dict[str, object]]) -> str:
+    live = sum(model["kind"] != "recorded" for model in models)
+    recorded = len(models) - live
+    models_answer = "1 model answers" if live == 1 else f"{live} models answer"
+    text = f"{size / 1e6:.1f} MB; {models_answer} in the page"
+    return text + (f", {recorded} too large for it, with recorded answers" if recorded else "")
+
+
+def find_browser() -> str | None:
+    return next((path for name in BROWSERS if (path := shutil.which(name))), None)
+
+
+def time_to_first_answer(page: Path, browser: str) -> float | None:
+    """Milliseconds from opening the page to its first answer, as the page itself measures them."""
+    with tempfile.TemporaryDirectory() as profile:
+        flags = [*QUIET_BROWSER, f"--user-data-dir={profile}", "--dump-dom", page.resolve().as_uri()]
+        try:
+            done = subprocess.run([browser, *flags], capture_output=True, text=True, timeout=120, check=False)
+        except (OSError, subprocess.TimeoutExpired):
+            return None
+    found = re.search(r'data-first-answer="([\d.]+)"', done.stdout)
+    return float(found[1]) if found else None

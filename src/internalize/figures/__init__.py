@@ -1,8 +1,7 @@
 """The figures of the paper and the frame that makes them: cases, claims, verdicts, results, the report."""
 
 from internalize.figures.cases import Grid
-from internalize.figures.claims import Claim, Control
-from internalize.figures.figure import Figure, Material
+from internalize.figures.figure import Claim, Control, Figure, Material
 from internalize.figures.numbers import Alike, Larger, MeanBeyond, WithField
 from internalize.figures.rates import Always, MoreOften, OftenWithout, RateAbove, RateBelow, RateBetween
 from internalize.figures.results import make, plan

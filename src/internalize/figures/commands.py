@@ -4,28 +4,32 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from statistics import fmean
 from typing import Annotated, Any
 
 import tyro
 from rich.console import Console
 from rich.table import Table as RichTable
 
-from internalize.configs.outputs import is_standard_output, make_folder, require_writable, write_output
-from internalize.display.fleet import fleet_view
-from internalize.display.terminal import duration, errors_console, results_table
+from internalize.configs.files import is_standard_output, make_folder, require_writable, write_output
+from internalize.contract import RunState
+from internalize.display.terminal import duration, errors_console, fleet_view, results_table
 from internalize.errors import BadInput, require
-from internalize.figures.cases import Tier
-from internalize.figures.claims import UNDETECTABLE
-from internalize.figures.estimates import status
-from internalize.figures.figure import Figure
+from internalize.figures.cases import Tier, shapes_of
+from internalize.figures.figure import UNDETECTABLE, Figure, told_p
 from internalize.figures.paper import NAMES, find_figure
 from internalize.figures.results import VERDICT, Made, plan, read, results_folder, train_missing, write
-from internalize.figures.verdicts import told_p
+from internalize.kinds import kind_of, prepare
+from internalize.runs.folder import Run
 from internalize.runs.location import runs_folder
+from internalize.runs.provenance import usable_cores
 from internalize.runs.storage import read_json
+from internalize.runtime.execution import Execution
+from internalize.runtime.kind import ExperimentConfig
 from internalize.sweeps import Sweep, SweepOutcome
+from internalize.sweeps.plan import Costs
 from internalize.sweeps.run import BackendName, RayOptions
 
 LISTED: tuple[Tier, ...] = ("laptop", "paper")
@@ -293,3 +297,42 @@ def report_command(arguments: ReportArguments) -> None:
         print(json.dumps({"page": str(path), "figures": [record["figure"] for record, _ in records]}))
     else:
         print(path.resolve())
+
+
+@dataclass(frozen=True)
+class Status:
+    """How far a figure's runs are."""
+
+    planned: int
+    done: int
+    seconds: float
+    """Of this machine, all cores at work, until the rest is done."""
+
+
+def status(figure: Figure, tier: Tier, out: Path) -> Status:
+    there, costs = _folders(out), Costs(Execution())
+    planned, known, seconds = 0, [], 0.0
+    for shape, seeds in shapes_of(figure.tiers[tier]).items():
+        configs = [replace(shape, seed=seed) for seed in seeds]  # type: ignore[type-var]
+        found = [_seconds_taken(config, out, there) for config in configs]
+        taken = [entry for entry in found if entry is not None]
+        waiting = len(configs) - len(taken)
+        planned += len(configs)
+        known += taken
+        if waiting:
+            seconds += waiting * (fmean(taken) if taken else costs(prepare(shape)).rough_seconds)
+    return Status(planned, len(known), seconds / usable_cores())
+
+
+def _folders(out: Path) -> set[str]:
+    """The readable parts of the names of all run folders."""
+    return {path.name.rpartition("-")[0] for path in out.iterdir() if path.is_dir()} if out.is_dir() else set()
+
+
+def _seconds_taken(config: ExperimentConfig, out: Path, there: set[str]) -> float | None:
+    """How long the run took; None if it is not done. Hashes are made only where a name fits."""
+    # labels of the paper's own tasks go into a folder's name as they are
+    if kind_of(config).results.label(config) not in there:
+        return None
+    found = Run(prepare(config).folder(out)).status()
+    return float(found.get("seconds", 0.0)) if found["state"] == RunState.DONE else None

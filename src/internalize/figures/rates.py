@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from internalize.figures.claims import COUNTED, UNDETECTABLE, TestOutcome
+from internalize.figures.figure import COUNTED, UNDETECTABLE, TestOutcome
 from internalize.figures.rows import (
     FigureRow,
     Members,

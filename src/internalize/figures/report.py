@@ -14,10 +14,10 @@ from internalize.display import page
 from internalize.display.terminal import duration
 from internalize.errors import require
 from internalize.figures.cases import TIERS
+from internalize.figures.figure import WORDS, told_p
 from internalize.figures.paper import NAMES
 from internalize.figures.results import VERDICT
 from internalize.figures.rows import TOY_SCALE
-from internalize.figures.verdicts import WORDS, told_p
 from internalize.runs.storage import read_json
 
 Record = dict[str, Any]

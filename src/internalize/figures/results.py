@@ -9,14 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from internalize.configs.codec import to_json
-from internalize.configs.outputs import make_folder, write_output
+from internalize.configs.files import make_folder, write_output
 from internalize.display.terminal import duration
 from internalize.errors import require
 from internalize.figures.cases import Tier, planned_rows, varied
-from internalize.figures.claims import Claim
-from internalize.figures.figure import PAPER_TIER, Figure, Material
+from internalize.figures.figure import PAPER_TIER, Claim, Figure, Judgement, Material, judge, strictest_level
 from internalize.figures.rows import FigureRow
-from internalize.figures.verdicts import Judgement, judge, strictest_level
 from internalize.runs.folder import Run
 from internalize.runs.location import runs_folder
 from internalize.runs.provenance import provenance

@@ -9,7 +9,7 @@ from math import comb
 from statistics import fmean
 from typing import Any
 
-from internalize.figures.claims import UNDETECTABLE, TestOutcome
+from internalize.figures.figure import UNDETECTABLE, TestOutcome
 from internalize.figures.rows import FigureRow, Members, in_words, values_at
 from internalize.statistics import (
     Waiting,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from safetensors import SafetensorError
 from safetensors.torch import load_file
@@ -17,6 +17,9 @@ from torch import Tensor
 
 from internalize.errors import BadInput, require
 from internalize.models.gpt2 import GPT2, LAYER_NORM_EPSILON
+
+if TYPE_CHECKING:
+    pass
 
 
 def is_exportable(model: GPT2) -> bool:

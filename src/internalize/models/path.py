@@ -14,9 +14,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from internalize.models.gpt2 import GPT2, ModelConfig
+from internalize.models.gpt2 import GPT2, ModelConfig, logits_with_dropout
 from internalize.models.language_model import LanguageModel
-from internalize.models.passes import logits_with_dropout
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int

@@ -27,12 +27,14 @@ from internalize.configs.named import Source
 from internalize.contract import RunState
 from internalize.errors import BadInput, require
 from internalize.runs.location import find_folder, is_run_folder, no_run
-from internalize.runs.lock import LOCK, OWNER, living_state
 from internalize.runs.manifest import MANIFEST, require_unchanged
 from internalize.runs.storage import (
+    LOCK,
     NUMBER,
+    OWNER,
     Shape,
     Unreadable,
+    living_state,
     parse_json,
     read_json,
     read_plain,

@@ -19,9 +19,8 @@ from internalize.contract import RunState
 from internalize.errors import BadInput, require
 from internalize.runs.folder import Run
 from internalize.runs.location import run_folders
-from internalize.runs.lock import living_state
 from internalize.runs.manifest import require_unchanged
-from internalize.runs.storage import Unreadable, parse_json, read_plain, require_shape
+from internalize.runs.storage import Unreadable, living_state, parse_json, read_plain, require_shape
 
 INDEX = ".index.sqlite"
 SCHEMA = 3

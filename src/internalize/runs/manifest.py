@@ -10,7 +10,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-from internalize.runs.storage import Unreadable, read_json, require_shape, write_json
+from internalize.runs.storage import (
+    Unreadable,
+    read_json,
+    require_shape,
+    write_json,
+)
 
 MANIFEST = "manifest.json"
 LISTED = (

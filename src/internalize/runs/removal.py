@@ -16,12 +16,11 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from internalize.errors import BadInput, require
-from internalize.runs.commands import Selection
+from internalize.runs.comparison import Selection
 from internalize.runs.folder import FORMAT, MARKER, STATES, Run
 from internalize.runs.index import Store
 from internalize.runs.location import hash_in_name
-from internalize.runs.lock import own
-from internalize.runs.storage import read_json, write_json
+from internalize.runs.storage import own, read_json, write_json
 
 
 @dataclass(frozen=True)

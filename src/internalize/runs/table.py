@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from internalize.configs.outputs import write_output
+from internalize.configs.files import write_output
 from internalize.errors import BadInput
 
 if TYPE_CHECKING:  # the index reads runs, whose metrics are a table
@@ -137,3 +137,9 @@ def _of_one_type(values: list[Any]) -> list[Any]:
     if types == {int, float}:
         return [None if value is None else float(value) for value in values]
     return [None if value is None else str(value) for value in values]
+
+
+# All of them: plain text, since a framed table of ten thousand runs would take many seconds --------------
+
+
+# One of them ---------------------------------------------------------------------------------------------

@@ -17,9 +17,8 @@ from internalize.runs.checkpoint import Damaged, checkpoints, load_newest, load_
 from internalize.runs.folder import FORMAT, MARKER, Identity, Run
 from internalize.runs.index import Store
 from internalize.runs.location import find_folder, run_folders, runs_folder
-from internalize.runs.lock import own
 from internalize.runs.manifest import MANIFEST, changed_files, read_manifest, write_manifest
-from internalize.runs.storage import Unreadable, parse_json, read_json, read_plain, write_atomically
+from internalize.runs.storage import Unreadable, own, parse_json, read_json, read_plain, write_atomically
 
 LOST = "cannot be made anew"
 FROM_CHECKPOINT = "comes anew from the last checkpoint: verify --rebuild, then internalize resume"

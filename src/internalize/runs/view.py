@@ -7,12 +7,12 @@ from math import isfinite
 from typing import Any
 
 from internalize.contract import RunState
-from internalize.display.curves import text_plot
+from internalize.display.plots import text_plot
 from internalize.display.terminal import duration, percent, plain
 from internalize.runs.folder import Run
 from internalize.runs.index import Entry
 from internalize.runs.location import hash_in_name
-from internalize.runs.lock import is_owned
+from internalize.runs.storage import is_owned
 from internalize.runs.table import Table, flat
 
 # All of them: plain text, since a framed table of ten thousand runs would take many seconds --------------

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import torch
+from rich.console import Console
 
 from internalize.configs.codec import typed
+from internalize.contract import Observer
+from internalize.display.page import LivePage
+from internalize.display.terminal import duration, errors_console, percent, results_table, run_view
 from internalize.errors import BadInput, RunWarning, require
 from internalize.runs.folder import Run
 from internalize.runs.location import runs_folder
 from internalize.runs.provenance import usable_cores
 from internalize.runs.trackers import TrackerName
+from internalize.runtime.kind import Prepared
 
 KeepStages = Literal["all", "some", "none"]
 MOST_THREADS = 4_096
@@ -114,3 +120,67 @@ def _warn_of_waiting(wanted: int, cores: int) -> None:
     """No refusal: a run that was made with more threads than cores is repeated to the bit only with as many."""
     text = f"{wanted} threads share {cores} usable core(s) and wait for each other: this will be slow"
     warnings.warn(text, RunWarning, stacklevel=2)
+
+
+def announce(prepared: Prepared, execution: Execution) -> None:
+    """Say beforehand how long it will take and how much memory, unless the run is there already."""
+    if prepared.folder(execution.out).exists() and not execution.fresh:
+        return
+    device = resolve_device(execution.device)
+    prepared.kind.forecast(prepared, device).require_memory(device)
+    with threads(execution.threads):
+        guess = prepared.kind.forecast(prepared, device, timed=True)
+    errors_console().print(
+        f"{prepared.label}: {guess.parameters:,} parameters; about {duration(guess.seconds or 0.0)} and "
+        f"{guess.memory_bytes / 2**20:,.0f} MB",
+        soft_wrap=True,
+    )
+
+
+def observers_for(prepared: Prepared, execution: Execution) -> list[Observer]:
+    """Who watches a run that these fields ask for."""
+    results = prepared.kind.results
+    watching: list[Observer] = []
+    if execution.page:
+        watching.append(LivePage(prepared.label, results.answers() if results.answers else None))
+    if not execution.quiet:
+        speed = results.samples_per_step(prepared.config)
+        watching.append(run_view(prepared.label, results.headline, speed))
+    return watching
+
+
+def result_of(run: Run) -> dict[str, Any]:
+    """What a command prints of a finished run with --json."""
+    return {"run": str(run.path), **run.summary(), "seconds": run.status()["seconds"]}
+
+
+def report(run: Run, execution: Execution) -> None:
+    """Print a finished run's results: a table for people, or one JSON object."""
+    status, summary = run.status(), run.summary()
+    if execution.json:
+        print(json.dumps(result_of(run)))
+    elif not execution.quiet:
+        rows = [
+            [name.replace("_", " "), readable(name, value) + _interval_beside(name, summary)]
+            for name, value in summary.items()
+            if not name.endswith("_interval")
+        ]
+        Console(highlight=False).print(results_table(run.path.name, ["result", ""], rows))
+        Console(highlight=False).print(f"{duration(status['seconds'])}, {run.path}", soft_wrap=True)
+
+
+def _interval_beside(name: str, summary: Mapping[str, Any]) -> str:
+    """` [98.1 %, 98.6 %]` for an accuracy whose interval the summary has too."""
+    interval = summary.get(name.replace("_accuracy", "_interval"))
+    if not (name.endswith("_accuracy") and isinstance(interval, list)):
+        return ""
+    return f" [{percent(interval[0])}, {percent(interval[1])}]"
+
+
+def readable(name: str, value: Any) -> str:
+    """A result as people write it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return percent(value) if name.endswith("accuracy") else f"{value:,.{0 if value >= 1000 else 2}f}"
+    return f"{value:,}" if isinstance(value, int) else str(value)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Literal
 
-from internalize.constructions import weights as memory
+from internalize.constructions import transformer as memory
 from internalize.errors import require
 from internalize.runs.checkpoint import KEPT
 from internalize.runtime.execution import KeepStages, keeps_stage

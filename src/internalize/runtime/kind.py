@@ -5,24 +5,28 @@ A kind is closed: the runtime, lists, plans and views ask it, and know none by n
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
+
+import torch
+from torch import Tensor
 
 from internalize.configs.codec import checked, to_json
 from internalize.configs.named import Copies, Source, find_source, is_object_name, load_object
-from internalize.contract import Row
+from internalize.contract import Json, Row, Stage
 from internalize.errors import BadInput, require
+from internalize.measure.predictor import Predictor
 from internalize.runs.folder import Identity
 
 if TYPE_CHECKING:
     import torch
 
     from internalize.runtime.execution import KeepStages
-    from internalize.runtime.experiment import Experiment
     from internalize.runtime.forecast import Forecast
 
 
@@ -213,3 +217,82 @@ def _require_kind(place: str, made: Any) -> None:
     require(not missing, "kind", f"{place} is no kind of experiment: it has no {', '.join(missing)}")
     fields = getattr(made.config, "__dataclass_fields__", {})
     require("seed" in fields, "kind", f"{place}: its config must be a frozen dataclass with a field seed")
+
+
+class State(Protocol):
+    """All that a training is at a moment: tensors and JSON scalars, so that any state can be saved."""
+
+    def tensors(self) -> dict[str, Tensor]:
+        """All finite: the loop takes anything else for a training that has diverged, and does not save it."""
+
+    def scalars(self) -> dict[str, Json]: ...
+
+
+@dataclass(frozen=True)
+class Finish:
+    """What a finished experiment leaves behind."""
+
+    summary: Row
+    """The results: what `--json` prints and the index of runs keeps."""
+    weights: Mapping[str, Tensor] = field(default_factory=dict)
+    """The final model, for the folder `model/`."""
+    model_files: Mapping[str, str] = field(default_factory=dict)
+    """Further text files of the folder `model/`, name → content."""
+
+
+S = TypeVar("S", bound=State)
+
+
+class Experiment(Protocol[S]):
+    """A kind of experiment, built from a frozen config. The loop calls nothing else."""
+
+    def init(self, streams: Streams) -> S:
+        """The state before the first step."""
+
+    def restore(self, tensors: Mapping[str, Tensor], scalars: Mapping[str, Json]) -> S:
+        """The state that gave these tensors and scalars."""
+
+    def advance(self, state: S, streams: Streams) -> tuple[S, Row | None]:
+        """Some iterations (well under a second where possible), a phase, or a round.
+
+        May change the state in place. The row, where one is due, depends on the state alone: not on how the
+        iterations were cut into calls.
+        """
+
+    def stage(self, state: S) -> Stage: ...
+
+    def done(self, state: S) -> bool: ...
+
+    def evaluation_due(self, state: S) -> bool: ...
+
+    def evaluate(self, state: S, streams: Streams) -> Row:
+        """Measure the model as it is; never changes the state."""
+
+    def snapshot(self, state: S) -> dict[str, Tensor]:
+        """The weights worth keeping at the end of a stage."""
+
+    def finish(self, state: S, streams: Streams) -> Finish:
+        """The final measurements and the model."""
+
+    def predictor(self, state: S, budget: int | None) -> Predictor:
+        """The model as a predictor that may spend `budget` (None: as much as it wants)."""
+
+
+CPU = torch.device("cpu")
+
+
+@dataclass(frozen=True)
+class Streams:
+    """`streams(name, step)` is a fresh generator, a function of (seed, name, step) alone.
+
+    There is nothing to save, nothing global and no order in which streams must be used: whoever needs random
+    numbers asks for a stream of its own name, at its own step.
+    """
+
+    seed: int
+    device: torch.device = CPU
+
+    def __call__(self, name: str, step: int = 0) -> torch.Generator:
+        key = hashlib.blake2b(f"{self.seed}/{name}/{step}".encode(), digest_size=8).digest()
+        # torch takes seeds up to 2^63 on every device
+        return torch.Generator(self.device).manual_seed(int.from_bytes(key, "big") >> 1)

@@ -13,16 +13,13 @@ from internalize.contract import Observer, Row, RunState
 from internalize.display.terminal import RunView
 from internalize.errors import RunFailed, RunWarning, require
 from internalize.runs.folder import Run
-from internalize.runs.lock import own
 from internalize.runs.manifest import changed_files
 from internalize.runs.provenance import circumstances, now, provenance
-from internalize.runs.storage import naming_disk_trouble
+from internalize.runs.storage import naming_disk_trouble, own
 from internalize.runs.trackers import find_trackers
 from internalize.runtime.execution import Execution, resolve_device, surroundings, threads
-from internalize.runtime.kind import Prepared
-from internalize.runtime.loop import compute, execute
-from internalize.runtime.stop import Interrupted, StopNow, listening
-from internalize.runtime.streams import Streams
+from internalize.runtime.kind import Prepared, Streams
+from internalize.runtime.loop import Interrupted, StopNow, compute, execute, listening
 
 
 def train_prepared(prepared: Prepared, execution: Execution, observers: Sequence[Observer] = ()) -> Run:

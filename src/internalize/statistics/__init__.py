@@ -1,11 +1,11 @@
 """Intervals, tests between groups, trends, times until something happens: once, for everybody."""
 
-from internalize.statistics.corrections import holm
 from internalize.statistics.groups import (
     binomial,
     difference_of_means,
     equivalence,
     fisher,
+    holm,
     mean_against_zero,
     stratified_difference,
 )

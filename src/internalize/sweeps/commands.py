@@ -12,18 +12,19 @@ from typing import Annotated, Any
 import tyro
 from tyro.constructors import PrimitiveConstructorSpec
 
-from internalize.configs.trust import TrustOption, others_files, own_files
-from internalize.display.fleet import fleet_view
+from internalize.configs.named import TrustOption, others_files, own_files
+from internalize.display.terminal import fleet_view
 from internalize.errors import BadInput, require
-from internalize.runs.commands import write_files
+from internalize.runs.comparison import write_files
 from internalize.runs.location import runs_folder
 from internalize.runtime.execution import Execution, resolve_device
 from internalize.runtime.fleet.pool import local_pool
-from internalize.sweeps.collection import collect, groups, settings
 from internalize.sweeps.plan import DEFAULT_UTILISATION, Costs, expected_seconds, find_gpu, plan, together
 from internalize.sweeps.report import (
     announcement,
+    collect,
     collected_text,
+    groups,
     groups_as_json,
     groups_table,
     outcome_as_json,
@@ -31,6 +32,7 @@ from internalize.sweeps.report import (
     plans_table,
     remarks_console,
     results_console,
+    settings,
 )
 from internalize.sweeps.run import (
     BackendName,

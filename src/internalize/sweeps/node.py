@@ -18,9 +18,8 @@ from typing import Any, NamedTuple, Protocol
 
 from internalize.contract import Begun, Ended, Event, Row, RunState, Stage
 from internalize.errors import BadInput, RunFailed
-from internalize.runs.lock import LOCK, OWNER
-from internalize.runs.storage import flush, move, sync_folder
-from internalize.runtime.fleet.worker import Reporter, carry_out
+from internalize.runs.storage import LOCK, OWNER, flush, move, sync_folder
+from internalize.runtime.fleet.pool import Reporter, carry_out
 
 PIECE = 8 * 2**20
 """Bytes that travel at once."""

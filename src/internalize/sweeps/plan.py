@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 from internalize.errors import BadInput, closest, require
 from internalize.runtime.execution import Execution, resolve_device, threads
 from internalize.runtime.forecast import Forecast
-from internalize.runtime.kind import Prepared
-from internalize.runtime.streams import CPU
+from internalize.runtime.kind import CPU, Prepared
 from internalize.sweeps.sweep import Sweep
 
 

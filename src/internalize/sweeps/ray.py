@@ -25,8 +25,8 @@ from internalize.configs.codec import to_json
 from internalize.configs.named import Source
 from internalize.contract import End, Ended, Event
 from internalize.errors import BadInput, RunWarning, require
-from internalize.runs.lock import Owned, own
 from internalize.runs.provenance import usable_cores
+from internalize.runs.storage import Owned, own
 from internalize.runtime.execution import Execution
 from internalize.runtime.kind import Prepared
 from internalize.sweeps.node import Board, SentFile, attempt_here

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from internalize.configs.outputs import require_writable
+from internalize.configs.files import require_writable
 from internalize.contract import RunState
 from internalize.errors import BadInput, require
 from internalize.runtime.execution import Execution, resolve_device

@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from internalize.configs.codec import from_json, to_json
-from internalize.configs.data_files import read_data
-from internalize.configs.named import is_object_name, load_object
-from internalize.configs.trust import Untrusted, own_files
+from internalize.configs.files import read_data
+from internalize.configs.named import Untrusted, is_object_name, load_object, own_files
 from internalize.contract import Json
 from internalize.errors import BadInput, closest, require
 from internalize.kinds import find_kind

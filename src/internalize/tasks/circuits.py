@@ -29,7 +29,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from internalize.configs.data_files import read_data
+from internalize.configs.files import read_data
 from internalize.configs.named import Copies, Source, is_object_name, load_object
 from internalize.errors import BadInput, closest, require
 from internalize.tasks.names import SUFFIXES

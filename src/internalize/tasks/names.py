@@ -12,15 +12,21 @@ answer is yes or no; with `outputs`, {"locked": "stop", "open": "go"}, it is wha
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from internalize.configs.data_files import read_data
-from internalize.configs.named import Copies, Source, is_object_name, load_object
-from internalize.configs.trust import own_files
+import tyro
+from rich.console import Console
+from rich.markup import escape
+
+from internalize.configs.files import make_folder, read_data, require_writable
+from internalize.configs.named import Copies, Source, is_object_name, load_object, own_files
+from internalize.display.terminal import results_table
 from internalize.errors import BadInput, closest, require
 from internalize.tasks.groups import alternating, counter, dihedral, flip_flop, quaternion, symmetric
 from internalize.tasks.regular import SUFFIXES as FSM_SUFFIXES
@@ -151,3 +157,89 @@ def _single(text: str, field: str) -> Semiautomaton:
     makers = {"S": symmetric, "A": alternating}
     require(form["family"] in makers, field, f"only S and A take generators, got {text!r}")
     return makers[form["family"]](n, form["generators"])
+
+
+LARGEST_SHOWN = 40
+
+
+@dataclass(frozen=True)
+class TasksArguments:
+    """List the tasks there are, or show the transitions of one."""
+
+    task: Annotated[str | None, tyro.conf.Positional] = None
+    """A task's name, a .json, .yaml or .fsm file, or module:attribute."""
+    draw: bool = False
+    """Write the task's state diagram as PNG and SVG."""
+    out: Path = Path()
+    """Folder for the drawing."""
+    json: bool = False
+    """Print the task as JSON, in the form that a task file has."""
+
+
+def tasks_command(arguments: TasksArguments) -> None:
+    if arguments.task is None:
+        require(not arguments.draw and not arguments.json, "task", "say which task, for example C5")
+        _print_families()
+        return
+    task = parse_task(arguments.task)
+    if arguments.draw:
+        require_writable(arguments.out)
+    if arguments.json:
+        print(json.dumps(data_of(task)))
+    elif not arguments.draw:
+        _print_task(task)
+    if arguments.draw:
+        _draw(task, arguments.out)
+
+
+def _print_families() -> None:
+    rows = [[f"{family}<n>", what] for family, (what, _) in FAMILIES.items()]
+    rows += [
+        ["Q8", "quaternions: multiplication by 1, i, j, k"],
+        ["C2xC3", "direct product: both run side by side, on pairs of symbols"],
+        [
+            "file.json, file.yaml",
+            'your own: {"transitions": [[0, 1], [1, 0]]}, one row for each state, one column for each symbol; '
+            'or by name, {"transitions": {"even": {"0": "even", "1": "odd"}, …}, "accepting": ["even"]}',
+        ],
+        ["file.fsm", "your own: a DFA in AT&T's text format, lines such as `from to symbol` and `accepting`"],
+        ["regex:(0|1)*11", "does the whole input match the regular expression? yes or no"],
+        [
+            "module:attribute",
+            "your own: a Semiautomaton, or a function that returns one; also file.py:attribute",
+        ],
+    ]
+    table = results_table("Tasks", ["name", "what it computes"], rows)
+    table.columns[1].justify = "left"
+    Console(highlight=False).print(table)
+
+
+def _print_task(task: Semiautomaton) -> None:
+    console = Console(highlight=False)
+    inner = task.inner_states
+    console.print(
+        f"[bold]{escape(task.name)}[/bold]: {inner} states, {task.symbols} symbols, "
+        f"starts in {escape(task.state_names[task.initial_state])}"
+    )
+    if max(inner, task.symbols) > LARGEST_SHOWN:
+        console.print("too many to print; --json prints all of them")
+        return
+    names = [escape(name) for name in task.state_names]  # a user's name may look like markup
+    rows = [[names[q], *(names[t] for t in row)] for q, row in enumerate(task.table[:inner].tolist())]
+    columns = ["state \\ symbol", *map(escape, task.symbol_names)]
+    if task.output is not None:
+        columns.append("answers")
+        for row, said in zip(rows, task.output.tolist(), strict=False):
+            row.append(names[said])
+    console.print(results_table("", columns, rows))
+
+
+def _draw(task: Semiautomaton, out: Path) -> None:
+    from internalize.display.plots import save
+    from internalize.tasks.diagram import draw_diagram
+
+    figure = draw_diagram(task)
+    make_folder(out)
+    name = "".join(c if c.isalnum() else "_" for c in task.name)
+    for path in save(figure, out / f"{name}-diagram"):
+        print(path)

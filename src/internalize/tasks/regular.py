@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from internalize.configs.data_files import read_text
+from internalize.configs.files import read_text
 from internalize.errors import BadInput, require
 from internalize.tasks.semiautomaton import Semiautomaton, semiautomaton
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from internalize.models.policy_value import PolicyValue
+from internalize.models.mlp import PolicyValue
 
 Evaluate = Callable[[Any], tuple[dict[int, float], float]]
 """A state to the prior of each legal action, and the value for the player to move."""

@@ -17,13 +17,12 @@ pytest.importorskip("pyspiel", reason='needs OpenSpiel: pip install "internalize
 
 from internalize.kinds.selfplay import SelfPlayConfig, rounds
 from internalize.kinds.selfplay.experiment import SelfPlayExperiment
-from internalize.kinds.selfplay.players import Player
 from internalize.kinds.selfplay.positions import Positions
 from internalize.kinds.selfplay.rounds import Played, SelfPlayState, examples_of, learning_rate, self_play
-from internalize.kinds.selfplay.search import Evaluations, Noise, Rule, Searched, _noisy
+from internalize.kinds.selfplay.search import Evaluations, Noise, Player, Rule, Searched, _noisy
+from internalize.models.mlp import PolicyValue
 from internalize.models.parameters import AdamW
-from internalize.models.policy_value import PolicyValue
-from internalize.runtime.streams import Streams
+from internalize.runtime.kind import Streams
 
 TINY = SelfPlayConfig(
     rounds=2, games=3, simulations=4, updates=5, batch=8, width=8, depth=1, lr=0.01, measured=50, matches=2

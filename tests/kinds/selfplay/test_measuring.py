@@ -18,10 +18,8 @@ from internalize.kinds.selfplay.evaluation import (
     rates,
     yardstick,
 )
-from internalize.kinds.selfplay.players import Player
-from internalize.kinds.selfplay.positions import Positions
-from internalize.kinds.selfplay.search import Evaluations, Rule
-from internalize.kinds.selfplay.solver import Searcher, solve_all
+from internalize.kinds.selfplay.positions import Positions, Searcher, solve_all
+from internalize.kinds.selfplay.search import Evaluations, Player, Rule
 from tests.kinds.selfplay.reference import minimax, random_network
 
 THREE = "connect_four(rows=3,columns=3,x_in_row=3)"
@@ -136,7 +134,7 @@ def test_training_never_meets_the_solver() -> None:
     code = """
 import sys, torch
 from internalize.kinds.selfplay import SelfPlayConfig
-from internalize.runtime.streams import Streams
+from internalize.runtime.kind import Streams
 config = SelfPlayConfig(rounds=1, games=4, simulations=4, updates=2, width=8, depth=1)
 experiment = config.build(torch.device("cpu"), {})
 state = experiment.init(Streams(0))

@@ -18,7 +18,7 @@ from internalize.kinds.selfplay import SelfPlayConfig, positions
 from internalize.kinds.selfplay import experiment as selfplay_experiment
 from internalize.kinds.selfplay.rounds import play_part
 from internalize.runtime.execution import Execution
-from internalize.runtime.streams import Streams
+from internalize.runtime.kind import Streams
 
 BRIEF = SelfPlayConfig(
     rounds=2, games=600, simulations=8, updates=300, batch=32, width=16, depth=1, measured=50, matches=10

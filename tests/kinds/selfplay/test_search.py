@@ -12,11 +12,10 @@ import pytest
 pytest.importorskip("pyspiel", reason='needs OpenSpiel: pip install "internalize[selfplay]"')
 
 from internalize.errors import BadInput
-from internalize.kinds.selfplay.openspiel_search import openspiel_search
 from internalize.kinds.selfplay.positions import Positions, draw_starts, load_game
 from internalize.kinds.selfplay.rounds import self_play
-from internalize.kinds.selfplay.search import Evaluations, Noise, Rule, search
-from internalize.models.policy_value import PolicyValue
+from internalize.kinds.selfplay.search import Evaluations, Noise, Rule, openspiel_search, search
+from internalize.models.mlp import PolicyValue
 from tests.kinds.selfplay.reference import naive_evaluation, naive_search, random_network
 
 FOUR = "connect_four(rows=4,columns=4)"

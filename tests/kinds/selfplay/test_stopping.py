@@ -16,7 +16,7 @@ from internalize.kinds.entrance import train
 from internalize.kinds.selfplay import SelfPlayConfig, rounds
 from internalize.runs.checkpoint import checkpoints
 from internalize.runtime.execution import Execution
-from internalize.runtime.stop import Interrupted
+from internalize.runtime.loop import Interrupted
 from tests.runtime.faults import results
 
 BRIEF = SelfPlayConfig(

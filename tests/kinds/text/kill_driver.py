@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from transformers import AutoTokenizer, GPT2LMHeadModel  # noqa: F401 - imported before any fork
 
-from internalize.kinds.text import commands  # noqa: F401 - imported before any fork
+from internalize.kinds.text import checking  # noqa: F401 - imported before any fork
 from internalize.kinds.text.experiment import TextExperiment
 from tests.runtime import fault_driver
 

@@ -11,8 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from internalize.errors import BadInput
-from internalize.kinds.text.curriculum import RemovalConfig, TextCurriculum
-from internalize.kinds.text.rendering import UNSCORED, CutRow, Markers, TextRenderer, collate
+from internalize.kinds.text.rendering import (
+    UNSCORED,
+    CutRow,
+    Markers,
+    RemovalConfig,
+    TextCurriculum,
+    TextRenderer,
+    collate,
+)
 
 MARKERS = Markers(chain=90, answer=91, end=92, pause=93, pad=0, budgets=(80, 81, 82, 83))
 Q, A = (1, 2), (7, 8)

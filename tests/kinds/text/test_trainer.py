@@ -11,7 +11,7 @@ import torch
 
 from internalize.cli import main
 from internalize.kinds.text.config import TextConfig
-from internalize.kinds.text.curriculum import RemovalConfig
+from internalize.kinds.text.rendering import RemovalConfig
 from internalize.kinds.text.trainer import NO_LOSS, follow
 from tests.kinds.text.toys import parity_rows, shape_file
 

@@ -14,9 +14,9 @@ from internalize import Execution, Run, ScheduleConfig, train
 from internalize.kinds import prepare
 from internalize.kinds.entrance import load_experiment
 from internalize.kinds.text.config import LoraFields, TextConfig, TextEvaluationConfig, TextOptimizerConfig
-from internalize.kinds.text.curriculum import RemovalConfig
 from internalize.kinds.text.experiment import TextExperiment
-from internalize.runtime.streams import Streams
+from internalize.kinds.text.rendering import RemovalConfig
+from internalize.runtime.kind import Streams
 from tests.kinds.text.toys import parity_rows, shape_file
 
 CPU = torch.device("cpu")
@@ -146,7 +146,7 @@ def test_the_gradient_is_that_of_a_plain_loop_over_rows(tmp_path: Path) -> None:
 
 def test_gpt2s_fast_path_gives_the_gradient_and_sums_of_the_librarys(tmp_path: Path) -> None:
     """By this package's engine where all rows have one length; answering stays with the library's model."""
-    from internalize.kinds.text.fast_path import FastTextStep
+    from internalize.kinds.text.generation import FastTextStep
 
     found: dict[str, Any] = {}
     for kernel in ("auto", "plain"):
@@ -207,7 +207,7 @@ def test_dropout_is_a_field_and_a_stream(tmp_path: Path) -> None:
 
 
 def test_every_epoch_shows_every_row_once(tmp_path: Path) -> None:
-    from internalize.kinds.text.order import rows_at
+    from internalize.kinds.text.state import rows_at
 
     seen = [row for iteration in range(7) for row in rows_at(iteration, 3, 7, Streams(5))]
     assert sorted(seen[:7]) == sorted(seen[7:14]) == sorted(seen[14:]) == list(range(7))

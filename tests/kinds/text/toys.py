@@ -9,7 +9,7 @@ from typing import Any
 
 from internalize.kinds.text.rows import write_rows
 from internalize.tasks.names import parse_task
-from internalize.tasks.text.automata import AutomatonProblems
+from internalize.tasks.text.names import AutomatonProblems
 
 SHAPES: dict[str, dict[str, Any]] = {
     "gpt2": {"model_type": "gpt2", "n_embd": 32, "n_layer": 1, "n_head": 8},

@@ -13,7 +13,7 @@ from internalize import ChainConfig, Run
 from internalize.benchmarks.store import make_runs
 from internalize.contract import End, Ended, Event
 from internalize.kinds import prepare
-from internalize.runs.lock import own
+from internalize.runs.storage import own
 from internalize.runtime.fleet.driver import Driver, Outcome, drive
 from internalize.runtime.kind import Prepared
 

@@ -16,7 +16,7 @@ from rich.console import Console
 
 from internalize import ChainConfig, EvaluationConfig, Execution, ModelConfig, OptimizerConfig, train
 from internalize.contract import Begun, End, Ended, Event, RunState, Stage, Stepped, Written, event_to_json
-from internalize.display.fleet import LiveFleet
+from internalize.display.terminal import LiveFleet
 from internalize.errors import BadInput
 from internalize.kinds import prepare
 from internalize.kinds.chain.kind import KIND

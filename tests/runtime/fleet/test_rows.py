@@ -15,8 +15,8 @@ import pytest
 from internalize import Execution, train
 from internalize.kinds import prepare
 from internalize.kinds.parity.config import ParityConfig
-from internalize.runs.lock import Owned, own
-from internalize.runtime.fleet.rows import ROWS, execute_rows, rows_by_identity
+from internalize.runs.storage import Owned, own
+from internalize.runtime.fleet.pool import ROWS, execute_rows, rows_by_identity
 
 CONFIGS = [ParityConfig(d=5, k=2, seed=seed, watch=False, contrast=False) for seed in range(12)]
 DRIVER = """
@@ -24,7 +24,7 @@ import sys
 from pathlib import Path
 from internalize import Execution
 from internalize.kinds import prepare
-from internalize.runtime.fleet.rows import execute_rows
+from internalize.runtime.fleet.pool import execute_rows
 from tests.runtime.fleet.test_rows import CONFIGS
 execute_rows([prepare(config) for config in CONFIGS], Path(sys.argv[1]), Execution(), workers=1)
 """

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from internalize.configs.named import is_object_name, load_object
-from internalize.configs.trust import own_files
+from internalize.configs.named import is_object_name, load_object, own_files
 from internalize.errors import BadInput, closest, require
 from internalize.figures.figure import Figure
 

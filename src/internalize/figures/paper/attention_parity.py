@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from internalize.errors import BadInput
-from internalize.figures.cases import Grid, Tiers
-from internalize.figures.claims import MOSTLY, Claim
-from internalize.figures.figure import Figure, Material
+from internalize.figures.cases import JUDGING_SEEDS, Grid, Tiers
+from internalize.figures.figure import MOSTLY, Claim, Figure, Material
 from internalize.figures.rates import RateAbove
 from internalize.figures.rows import FigureRow, group, no_columns
-from internalize.figures.settings import JUDGING_SEEDS
 from internalize.kinds.parity.config import ParityConfig
 from internalize.runs.folder import Run
 from internalize.tasks.parity import HiddenParity

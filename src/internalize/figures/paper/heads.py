@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING
 
 from internalize.display.charts import rate_lines
 from internalize.display.plots import new_figure
-from internalize.figures.cases import Grid, Tiers
-from internalize.figures.claims import Claim, chain_learned
-from internalize.figures.figure import Figure, Material
+from internalize.figures.cases import CELL, PAPER, PAPER_SEEDS, SMOKE, SMOKE_SEEDS, TEN_SEEDS, TOY, Grid, Tiers
+from internalize.figures.figure import Claim, Figure, Material, chain_learned
 from internalize.figures.numbers import WithField
 from internalize.figures.rows import group, rate
-from internalize.figures.settings import CELL, PAPER, PAPER_SEEDS, SMOKE, SMOKE_SEEDS, TEN_SEEDS, TOY
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing

@@ -8,13 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from internalize.display.charts import rate_lines, task_name
 from internalize.display.plots import new_figure
-from internalize.figures.cases import Grid, Tiers
-from internalize.figures.claims import MOSTLY, Claim, chain_learned
-from internalize.figures.figure import Figure, Material
-from internalize.figures.numbers import WithField
-from internalize.figures.rates import RateBelow
-from internalize.figures.rows import FigureRow, chain_columns, group, rate
-from internalize.figures.settings import (
+from internalize.figures.cases import (
     ADAPTIVE,
     HORIZONS,
     PAPER,
@@ -23,7 +17,13 @@ from internalize.figures.settings import (
     SMOKE_SEEDS,
     TEN_SEEDS,
     TOY_ADAPTIVE,
+    Grid,
+    Tiers,
 )
+from internalize.figures.figure import MOSTLY, Claim, Figure, Material, chain_learned
+from internalize.figures.numbers import WithField
+from internalize.figures.rates import RateBelow
+from internalize.figures.rows import FigureRow, chain_columns, group, rate
 from internalize.kinds.chain.config import ChainConfig
 
 if TYPE_CHECKING:

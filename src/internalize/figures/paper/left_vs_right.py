@@ -8,13 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from internalize.display.charts import success_bars, task_name, waiting_curves
 from internalize.display.plots import new_figure
-from internalize.figures.cases import Grid, Tiers
-from internalize.figures.claims import MOSTLY, Claim, Control, chain_learned
-from internalize.figures.figure import Figure, Material
-from internalize.figures.numbers import Larger
-from internalize.figures.rates import MoreOften, RateBelow, RateBetween
-from internalize.figures.rows import FigureRow, Members, chain_columns, group, rate
-from internalize.figures.settings import (
+from internalize.figures.cases import (
     ADAPTIVE,
     CELL,
     JUDGING_SEEDS,
@@ -26,7 +20,13 @@ from internalize.figures.settings import (
     SMOKE_SEEDS,
     TEN_SEEDS,
     TOY,
+    Grid,
+    Tiers,
 )
+from internalize.figures.figure import MOSTLY, Claim, Control, Figure, Material, chain_learned
+from internalize.figures.numbers import Larger
+from internalize.figures.rates import MoreOften, RateBelow, RateBetween
+from internalize.figures.rows import FigureRow, Members, chain_columns, group, rate
 from internalize.figures.waiting import Sooner, waits_of
 
 if TYPE_CHECKING:

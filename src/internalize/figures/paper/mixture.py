@@ -8,12 +8,7 @@ from typing import TYPE_CHECKING
 from internalize.curricula import ScheduleConfig
 from internalize.display.charts import success_bars, task_name
 from internalize.display.plots import new_figure
-from internalize.figures.cases import Grid, Tiers
-from internalize.figures.claims import EXISTS, Claim
-from internalize.figures.figure import Figure, Material
-from internalize.figures.rates import MoreOften, OftenWithout, RateAbove
-from internalize.figures.rows import group, rate
-from internalize.figures.settings import (
+from internalize.figures.cases import (
     ADAPTIVE,
     HORIZONS,
     PAPER,
@@ -23,8 +18,13 @@ from internalize.figures.settings import (
     TEN_SEEDS,
     TOY_ADAPTIVE,
     TOY_HORIZONS,
+    Grid,
+    Tiers,
     with_horizons,
 )
+from internalize.figures.figure import EXISTS, Claim, Figure, Material
+from internalize.figures.rates import MoreOften, OftenWithout, RateAbove
+from internalize.figures.rows import group, rate
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from internalize.figures.cases import Grid, Tiers
-from internalize.figures.claims import MOSTLY, Claim, Control
-from internalize.figures.figure import Figure, Material, nothing_more
+from internalize.figures.figure import MOSTLY, Claim, Control, Figure, Material, nothing_more
 from internalize.figures.numbers import MeanBeyond
 from internalize.figures.rates import RateAbove
 from internalize.figures.rows import NEAR_CHANCE, FigureRow, group
@@ -91,8 +90,8 @@ def columns(row: FigureRow, cases: Sequence[FigureRow]) -> dict[str, Any]:
 
 def draw(material: Material) -> Drawing:
     """Accuracy without hints over training samples: a line the mean over seeds, a band from least to most."""
-    from internalize.display.learning_curves import draw_hint_accuracy
-    from internalize.kinds.hints.comparison import curve_rows, curves, in_order
+    from internalize.display.plots import draw_hint_accuracy
+    from internalize.kinds.hints.evaluation import curve_rows, curves, in_order
 
     first = material.rows[0]
     rows = [row for row in material.rows if row["d"] == first["d"]]

@@ -6,13 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from internalize.display.charts import accuracy_over_stages, task_name
 from internalize.display.plots import new_figure
-from internalize.figures.cases import Grid, Tiers
-from internalize.figures.claims import Claim, chain_learned
-from internalize.figures.figure import Figure, Material
-from internalize.figures.numbers import MeanBeyond
-from internalize.figures.outcomes import chain_outcomes, stage_ends
-from internalize.figures.rows import FigureRow, group
-from internalize.figures.settings import (
+from internalize.figures.cases import (
     ADAPTIVE,
     CELL,
     HORIZONS,
@@ -22,8 +16,13 @@ from internalize.figures.settings import (
     TEN_SEEDS,
     TOY_ADAPTIVE,
     TOY_HORIZONS,
+    Grid,
+    Tiers,
     with_horizons,
 )
+from internalize.figures.figure import Claim, Figure, Material, chain_learned
+from internalize.figures.numbers import MeanBeyond
+from internalize.figures.rows import FigureRow, chain_outcomes, group, stage_ends
 from internalize.runs.folder import Run
 from internalize.statistics import SUCCESS
 from internalize.statistics.trends import correlation

@@ -7,11 +7,7 @@ from typing import TYPE_CHECKING
 
 from internalize.display.charts import success_bars, task_name, waiting_marks
 from internalize.display.plots import new_figure
-from internalize.figures.cases import Grid, Tiers
-from internalize.figures.claims import Claim, chain_learned
-from internalize.figures.figure import Figure, Material
-from internalize.figures.rows import FigureRow, chain_columns, group, rate
-from internalize.figures.settings import (
+from internalize.figures.cases import (
     ADAPTIVE,
     PAPER,
     PAPER_SEEDS,
@@ -19,7 +15,11 @@ from internalize.figures.settings import (
     SMOKE,
     SMOKE_SEEDS,
     TOY_ADAPTIVE,
+    Grid,
+    Tiers,
 )
+from internalize.figures.figure import Claim, Figure, Material, chain_learned
+from internalize.figures.rows import FigureRow, chain_columns, group, rate
 from internalize.figures.waiting import CostsMore, GainsMore, Sooner, waits_of
 
 if TYPE_CHECKING:

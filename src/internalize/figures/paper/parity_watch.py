@@ -6,12 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from internalize.display.plots import INK, PALETTE, new_figure
-from internalize.figures.cases import Grid, Tiers
-from internalize.figures.claims import MOSTLY, Claim
-from internalize.figures.figure import Figure, Material, nothing_more
+from internalize.figures.cases import JUDGING_SEEDS, Grid, Tiers
+from internalize.figures.figure import MOSTLY, Claim, Figure, Material, nothing_more
 from internalize.figures.rates import RateAbove, RateBelow
 from internalize.figures.rows import group, no_columns
-from internalize.figures.settings import JUDGING_SEEDS
 from internalize.kinds.parity.config import ParityConfig
 
 if TYPE_CHECKING:

@@ -8,13 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from internalize.display.charts import CORNER, accuracy_scatter, task_name
 from internalize.display.plots import INK, MARKERS, PALETTE, new_figure
-from internalize.figures.cases import Grid, Tiers
-from internalize.figures.claims import EXISTS, MOSTLY, Claim, chain_learned, succeeds_first
-from internalize.figures.figure import Figure, Material
-from internalize.figures.numbers import WithField
-from internalize.figures.rates import MoreOften, RateAbove, RateBelow
-from internalize.figures.rows import FigureRow, chain_columns, group
-from internalize.figures.settings import (
+from internalize.figures.cases import (
     ADAPTIVE,
     CELL,
     HORIZONS,
@@ -27,8 +21,14 @@ from internalize.figures.settings import (
     TOY,
     TOY_ADAPTIVE,
     TOY_HORIZONS,
+    Grid,
+    Tiers,
     with_horizons,
 )
+from internalize.figures.figure import EXISTS, MOSTLY, Claim, Figure, Material, chain_learned, succeeds_first
+from internalize.figures.numbers import WithField
+from internalize.figures.rates import MoreOften, RateAbove, RateBelow
+from internalize.figures.rows import FigureRow, chain_columns, group
 from internalize.models.gpt2 import ModelConfig
 
 if TYPE_CHECKING:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, Literal
 
 import tyro
 
-from internalize.kinds.chain.config import ChainConfig
-from internalize.kinds.chain.presets import PresetName, preset_in
-from internalize.kinds.commands import run_experiment
+from internalize.curricula import ScheduleConfig
+from internalize.errors import BadInput, closest
+from internalize.kinds.chain.config import ChainConfig, EvaluationConfig, OptimizerConfig
+from internalize.kinds.entrance import run_experiment
+from internalize.models.gpt2 import ModelConfig
 from internalize.runtime.execution import Execution
 from internalize.runtime.fleet.seeds import SideBySide
 
@@ -35,3 +37,41 @@ class TrainArguments:
 
 def train_command(arguments: TrainArguments) -> int | None:
     return run_experiment(arguments.config, arguments.execution, arguments.many)
+
+
+PresetName = Literal["paper", "laptop"]
+
+LAPTOP = ChainConfig(
+    method="left",
+    iterations=60_000,
+    model=ModelConfig(depth=1, width=64, heads=32, init_std=0.1),
+    optimizer=OptimizerConfig(lr=1e-3, warmup=200),
+    schedule=ScheduleConfig(
+        kind="controller", threshold=0.1, last_threshold=0.05, dwell=50, patience=4_000, stop_early=True
+    ),
+    evaluation=EvaluationConfig(every=1_000, samples=500),
+    rehearsal=0.25,
+    keep_positions=True,
+)
+"""A small model whose states keep their positions, which rehearses the stage before, and which goes back where
+it gets lost all the same."""
+
+PRESETS: dict[PresetName, ChainConfig] = {"paper": ChainConfig(), "laptop": LAPTOP}
+
+
+def preset_in(words: Sequence[str]) -> ChainConfig | None:
+    """The preset that the words of a command line name by --preset, from which their other fields depart."""
+    named = None
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        if word == "--preset":
+            named = following
+        elif word.startswith("--preset="):
+            named = word.removeprefix("--preset=")
+    if named is None:
+        return None
+    for name, config in PRESETS.items():
+        if name == named:
+            return config
+    raise BadInput(
+        "preset", f"must be one of {', '.join(PRESETS)}{closest(named, list(PRESETS))}; got {named!r}"
+    )

@@ -8,17 +8,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import torch
+from torch import Tensor
 
 from internalize.configs.codec import LEFT_OUT_UNLESS_SET, typed
 from internalize.configs.named import Copies, Source
 from internalize.curricula import Curriculum, ScheduleConfig, find_curriculum
-from internalize.curricula.rehearsal import Reach, add_rehearsal
-from internalize.errors import require, require_seed
-from internalize.kinds.chain.starting_weights import find_weights, read_starting_weights
-from internalize.models.gpt2 import ModelConfig
+from internalize.curricula.curriculum import Reach, add_rehearsal
+from internalize.errors import BadInput, require, require_seed
+from internalize.models.gpt2 import GPT2, ModelConfig
+from internalize.models.huggingface import fitting_weights, read_weights
+from internalize.models.language_model import LanguageModel
 from internalize.models.own_network import OwnNetwork, find_network
 from internalize.models.path import Precision
-from internalize.sequences.rendering import Renderer, vocabulary_of
+from internalize.runs.folder import Run
+from internalize.runs.location import split_stage
+from internalize.sequences import Renderer, vocabulary_of
 from internalize.tasks.inputs import Split, parse_inputs, require_both_sides
 from internalize.tasks.names import find_task
 
@@ -249,3 +253,27 @@ class ChainConfig:
         from internalize.kinds.chain.experiment import ChainExperiment
 
         return ChainExperiment(self, device, copies)
+
+
+def find_weights(text: str, copies: Copies, field: str = "init-from") -> Source:
+    """The file of weights that `RUN`, `RUN@STAGE` or a Hugging Face folder names."""
+    if text in copies:
+        return Source(text, copies[text])
+    if Path(text).is_dir() and not (Path(text) / "status.json").exists():
+        path = Path(text) / "model.safetensors"
+        require(path.is_file(), field, f"{text} is neither a run nor a folder with a model.safetensors")
+        return Source(text, path)
+    folder, stage = split_stage(text, field)
+    try:
+        return Source(text, Run.open(folder, field).weights_path(stage))
+    except BadInput as error:
+        raise BadInput(field, error.message) from None
+
+
+def read_starting_weights(model: LanguageModel, source: Source, field: str = "init-from") -> dict[str, Tensor]:
+    """The weights in the file under the model's own names, refused where they do not fit it."""
+    weights = read_weights(source.path, field)
+    if isinstance(model, GPT2):  # folders of other people's name the same weights in several ways
+        weights = fitting_weights(model, weights, field)
+    model.require_fit(weights, field)
+    return weights

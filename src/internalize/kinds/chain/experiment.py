@@ -15,24 +15,23 @@ from torch import Tensor
 from internalize.configs.named import Copies
 from internalize.contract import Row, Stage
 from internalize.curricula import Progress, Shown
-from internalize.curricula.controller import (
+from internalize.curricula.curriculum import Rehearsed
+from internalize.curricula.schedule import (
     Control,
     Gentleness,
+    begin_step,
     control_step,
+    end_step,
     enter_next,
     gentleness,
     go_back,
     guard,
+    looks_at_signal,
 )
-from internalize.curricula.rehearsal import Rehearsed
-from internalize.curricula.schedule import begin_step, end_step, looks_at_signal
-from internalize.kinds.chain.config import ChainConfig
+from internalize.kinds.chain.config import ChainConfig, find_weights, read_starting_weights
 from internalize.kinds.chain.cost import Ledger, ledger_from_json
-from internalize.kinds.chain.data import TrainingData
 from internalize.kinds.chain.evaluation import evaluation_row, summary_row
-from internalize.kinds.chain.positions import KeptPositions
-from internalize.kinds.chain.starting_weights import find_weights, read_starting_weights
-from internalize.kinds.chain.state import AnswerAverages, ChainState, part_of
+from internalize.kinds.chain.state import AnswerAverages, ChainState, KeptPositions, TrainingData, part_of
 from internalize.measure.cost import NetworkCosts, costs_of
 from internalize.measure.predictor import TransformerPredictor
 from internalize.models.gpt2 import GPT2
@@ -41,9 +40,8 @@ from internalize.models.language_model import LanguageModel
 from internalize.models.own_network import find_network
 from internalize.models.parameters import AdamW, flatten_parameters
 from internalize.models.path import AnswerStats, Kernel, choose_kernel, make_step
-from internalize.runtime.experiment import Finish
-from internalize.runtime.streams import Streams
-from internalize.sequences.rendering import Renderer, vocabulary_of
+from internalize.runtime.kind import Finish, Streams
+from internalize.sequences import Renderer, vocabulary_of
 from internalize.tasks.inputs import InputDistribution, Split, one_side, parse_inputs
 from internalize.tasks.names import find_task
 

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
+from itertools import pairwise
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from internalize.curricula import Progress, ScheduleConfig
-from internalize.curricula.controller import Control
+from internalize.curricula import Curriculum, Progress, ScheduleConfig
+from internalize.curricula.schedule import Control
 from internalize.kinds.chain.cost import Ledger
-from internalize.kinds.chain.positions import KeptPositions
+from internalize.models.gpt2 import GPT2
 from internalize.models.language_model import LanguageModel
 from internalize.models.parameters import AdamW
 from internalize.models.path import AnswerStats, Kernel, Step
+from internalize.runtime.kind import Streams
+from internalize.tasks import InputDistribution, Semiautomaton
 
 REHEARSAL_MEMORY = 20
 """Steps in another format that their running loss averages over: few, since forgetting is quick."""
@@ -208,3 +211,111 @@ def part_of(tensors: Mapping[str, Tensor], part: str) -> dict[str, Tensor]:
     """The tensors of one part of a saved state, by their names within it."""
     prefix = f"{part}/"
     return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+
+
+BULK = 32
+"""Iterations drawn at once: amortises the loop over time in `trace`, and stays small in memory."""
+
+
+class TrainingData:
+    """Symbols and traces of an iteration: a function of the streams and the iteration alone.
+
+    The last bulk drawn is kept, as a cache and nothing more.
+    """
+
+    def __init__(
+        self, task: Semiautomaton, inputs: InputDistribution, batch: int, horizon: int, initial_state: int
+    ) -> None:
+        self.task = task
+        self.inputs = inputs
+        self.shape = (BULK, batch, horizon)
+        self.batch = batch
+        self.initial_state = initial_state
+        self._cached: tuple[Streams, int] | None = None
+        self._symbols: Tensor
+        self._states: Tensor
+
+    def __call__(self, iteration: int, streams: Streams) -> tuple[Tensor, Tensor]:
+        """(batch, T) symbols and (batch, T+1) states of the iteration; consumes streams("data", bulk)."""
+        bulk, within = divmod(iteration, BULK)
+        if self._cached != (streams, bulk):
+            self._symbols = self.inputs.sample(self.shape, streams("data", bulk))
+            self._states = self.task.trace(self._symbols, self.initial_state)
+            self._cached = (streams, bulk)
+        return self._symbols[within], self._states[within]
+
+
+def direct_row(curriculum: Curriculum, stage: int) -> int:
+    """The row that predicts the first state shown: another one whenever that state is another one."""
+    first = [curriculum.shown(s)[0] for s in range(1, stage + 1)]
+    changes = sum(a != b for a, b in pairwise(first))
+    return curriculum.horizon + 1 if changes % 2 else 0
+
+
+def row_order(curriculum: Curriculum, stage: int) -> list[int]:
+    """Which row stands at each place of a stage's answer: those it needs, then all others."""
+    later = [t - 1 for t in curriculum.shown(stage)[1:]]
+    needed = [direct_row(curriculum, stage), *later, curriculum.horizon]
+    return [*needed, *(row for row in range(curriculum.horizon + 2) if row not in set(needed))]
+
+
+def moves(curriculum: Curriculum, before: int, after: int) -> list[int]:
+    """Where each place of one stage's order finds its row in the order of the stage before."""
+    place = {row: at for at, row in enumerate(row_order(curriculum, before))}
+    return [place[row] for row in row_order(curriculum, after)]
+
+
+class KeptPositions:
+    """The position table of a model in training, and everything that belongs to its rows."""
+
+    def __init__(self, model: GPT2, optimizer: AdamW, first: int, curriculum: Curriculum) -> None:
+        """first: the position that predicts the first state of an answer."""
+        table = model.transformer.wpe.weight
+        assert table.shape[0] - first == curriculum.horizon + 2
+        self.first = first
+        self.curriculum = curriculum
+        start = table.storage_offset()
+        self._slice = slice(start, start + table.numel())
+        self._shape = table.shape
+        self._optimizer = optimizer
+        self._moves: dict[tuple[int, int], Tensor] = {}
+
+    def begin_stage(self, before: int, stage: int) -> None:
+        """From a stage to the next one: weights and the optimizer's memory of them, and a new direct row."""
+        tensors = [self._optimizer.parameters, *self._optimizer.tensors().values()]
+        self._move(tensors, before, stage)
+        if direct_row(self.curriculum, before) != direct_row(self.curriculum, stage):
+            self._begin_direct_row(before, stage)
+
+    @torch.no_grad()
+    def _begin_direct_row(self, before: int, stage: int) -> None:
+        order = row_order(self.curriculum, stage)
+        rows = self._rows(self._optimizer.parameters)
+        place = {row: rows[at] for at, row in enumerate(order)}
+        last = place[direct_row(self.curriculum, before)]
+        aloud = place[self.curriculum.shown(stage)[0] - 1]
+        mean = torch.stack([place[row] for row in range(self.curriculum.horizon)]).mean(0)
+        rows[0] = last + aloud - mean
+
+    def move_weights(self, stage: int, shown: int) -> None:
+        """For one step in the format of another stage."""
+        self._move([self._optimizer.parameters], stage, shown)
+
+    def move_weights_back(self, stage: int, shown: int) -> None:
+        """After that step: the weights, and the gradient that it gave."""
+        self._move([self._optimizer.parameters, self._optimizer.gradient], shown, stage)
+
+    def _rows(self, tensor: Tensor) -> Tensor:
+        return tensor[self._slice].view(self._shape)[self.first :]
+
+    @torch.no_grad()
+    def _move(self, tensors: list[Tensor], before: int, after: int) -> None:
+        if before == after:
+            return
+        if (before, after) not in self._moves:
+            found = moves(self.curriculum, before, after)
+            self._moves[before, after] = torch.tensor(found, device=tensors[0].device)
+        order = self._moves[before, after]
+        for tensor in tensors:
+            rows = self._rows(tensor)
+            rows.copy_(rows.index_select(0, order))

@@ -11,21 +11,19 @@ from typing import Annotated, Any
 import tyro
 from rich.console import Console
 
-from internalize.configs.outputs import make_folder, require_writable, write_output
-from internalize.configs.trust import own_files
-from internalize.display.learning_curves import draw_hint_accuracy
-from internalize.display.plots import save
+from internalize.configs.files import make_folder, require_writable, write_output
+from internalize.configs.named import own_files
+from internalize.display.plots import draw_hint_accuracy, save
 from internalize.display.terminal import duration, percent, results_table
 from internalize.kinds import prepare
-from internalize.kinds.hints.comparison import METHODS, curve_rows, curves, end_rows, in_order, method_rows
 from internalize.kinds.hints.config import HintsConfig
+from internalize.kinds.hints.evaluation import METHODS, curve_rows, curves, end_rows, in_order, method_rows
 from internalize.runs.folder import Run
 from internalize.runs.provenance import provenance
 from internalize.runs.table import Table
-from internalize.runtime.execution import Execution
+from internalize.runtime.execution import Execution, announce, observers_for, result_of
 from internalize.runtime.fleet.seeds import SideBySide, exit_code, finished, train_side_by_side
 from internalize.runtime.kind import prepare_by
-from internalize.runtime.report import announce, observers_for, result_of
 from internalize.runtime.train import train_prepared
 
 

@@ -15,8 +15,7 @@ from internalize.curricula.schedule import EqualShares
 from internalize.kinds.hints.config import HintsConfig
 from internalize.kinds.hints.evaluation import HintsPredictor, evaluation_row, summary_row
 from internalize.models.mlp import MLP, SGD, MLPShape, mlp_from, new_mlp
-from internalize.runtime.experiment import Finish
-from internalize.runtime.streams import Streams
+from internalize.runtime.kind import Finish, Streams
 from internalize.tasks.circuits import HintedTask, numbers, written
 
 # The state -----------------------------------------------------------------------------------------------

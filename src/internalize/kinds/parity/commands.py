@@ -11,8 +11,8 @@ from typing import Annotated, Any
 import tyro
 from rich.console import Console
 
-from internalize.configs.outputs import make_folder, write_output
-from internalize.configs.trust import own_files
+from internalize.configs.files import make_folder, write_output
+from internalize.configs.named import own_files
 from internalize.display.plots import save
 from internalize.display.terminal import duration, errors_console, percent, results_table
 from internalize.errors import require
@@ -22,9 +22,8 @@ from internalize.kinds.parity.drawing import draw_attention, draw_watch
 from internalize.kinds.parity.watch import QUANTITIES
 from internalize.runs.folder import Run
 from internalize.runs.table import Table
-from internalize.runtime.execution import Execution
+from internalize.runtime.execution import Execution, observers_for, result_of
 from internalize.runtime.fleet.seeds import SideBySide, finished, report_side_by_side
-from internalize.runtime.report import observers_for, result_of
 from internalize.runtime.train import train_prepared
 from internalize.tasks.parity import HiddenParity
 

@@ -18,7 +18,7 @@ from typing import Any, Literal, get_args
 import torch
 from rich.console import Console
 
-from internalize.configs.outputs import make_folder, write_output
+from internalize.configs.files import make_folder, write_output
 from internalize.contract import Ended, Event
 from internalize.display.plots import save
 from internalize.display.terminal import duration, errors_console, percent, results_table
@@ -32,7 +32,7 @@ from internalize.runs.provenance import provenance
 from internalize.runs.table import Table
 from internalize.runtime.execution import Execution
 from internalize.runtime.fleet.driver import Outcome
-from internalize.runtime.fleet.rows import execute_rows, rows_by_identity
+from internalize.runtime.fleet.pool import execute_rows, rows_by_identity
 from internalize.runtime.kind import Prepared, prepare_by
 from internalize.statistics import Interval, wilson
 

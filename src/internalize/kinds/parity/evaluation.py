@@ -23,7 +23,7 @@ from internalize.measure.internalization import Internalization, check_internali
 from internalize.measure.predictor import Prediction
 from internalize.models.linear_attention import initial_weights, parity_activation
 from internalize.models.parameters import digest_of
-from internalize.runtime.streams import Streams
+from internalize.runtime.kind import Streams
 from internalize.statistics import clopper_pearson
 from internalize.tasks.parity import BLOCK_BITS, MOST_ENUMERATED, HiddenParity, all_bits, uniform_inputs
 

@@ -22,8 +22,7 @@ from internalize.kinds.parity.evaluation import (
 )
 from internalize.kinds.parity.watch import as_json, no_extremes, phase_report, update_extremes
 from internalize.models.linear_attention import initial_weights
-from internalize.runtime.experiment import Finish
-from internalize.runtime.streams import Streams
+from internalize.runtime.kind import Finish, Streams
 from internalize.tasks.parity import HiddenParity, random_parity
 
 # The state -----------------------------------------------------------------------------------------------

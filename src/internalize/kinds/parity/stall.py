@@ -33,10 +33,8 @@ from internalize.kinds.parity.descent import descend, row_d_batch
 from internalize.measure.predictor import Predictor
 from internalize.runs.table import Table
 from internalize.runtime.execution import KeepStages
-from internalize.runtime.experiment import Finish
 from internalize.runtime.forecast import Forecast, Need, disk_bytes
-from internalize.runtime.kind import Prepared, Results, prepared
-from internalize.runtime.streams import Streams
+from internalize.runtime.kind import Finish, Prepared, Results, Streams, prepared
 from internalize.statistics import wilson
 from internalize.tasks.parity import HiddenParity, random_parity, uniform_inputs
 
@@ -234,7 +232,7 @@ class StallKind:
         self, prepared: Prepared, device: torch.device, keep_stages: KeepStages = "all", timed: bool = False
     ) -> Forecast:
         """Every phase at its longest."""
-        from internalize.kinds.parity.forecast import descent_flops, gram_flops
+        from internalize.kinds.parity.kind import descent_flops, gram_flops
 
         config: StallConfig = prepared.config
         d, phases = config.d, [(PAPER_STEP_SIZE, PAPER_BATCH), *(setting[1:] for setting in config.settings)]

@@ -13,19 +13,17 @@ import tyro
 from numpy.typing import NDArray
 from rich.console import Console
 
-from internalize.configs.outputs import require_writable, write_output
-from internalize.configs.trust import own_files
-from internalize.display.curves import text_plot
-from internalize.display.plots import LINES, MARKERS, PALETTE, new_figure, save
+from internalize.configs.files import require_writable, write_output
+from internalize.configs.named import own_files
+from internalize.display.plots import LINES, MARKERS, PALETTE, new_figure, save, text_plot
 from internalize.display.terminal import duration, errors_console, percent, results_table
 from internalize.errors import BadInput, require
 from internalize.kinds import prepare
 from internalize.kinds.selfplay.config import SelfPlayConfig
 from internalize.runs.folder import Run
 from internalize.runs.table import Table
-from internalize.runtime.execution import Execution, threads
+from internalize.runtime.execution import Execution, observers_for, result_of, threads
 from internalize.runtime.fleet.seeds import SideBySide, report_side_by_side
-from internalize.runtime.report import observers_for, result_of
 from internalize.runtime.train import train_prepared
 
 if TYPE_CHECKING:
@@ -133,7 +131,7 @@ def selfplay_command(arguments: SelfPlayArguments) -> int | None:
 
 def _result(run: Run) -> dict[str, Any]:
     """The run's results, and what a move takes on this machine now."""
-    from internalize.kinds.selfplay.players import seconds_per_move
+    from internalize.kinds.selfplay.search import seconds_per_move
 
     with threads(1):
         taken = seconds_per_move(run)

@@ -11,7 +11,6 @@ from torch import Tensor
 
 from internalize.contract import Row, Stage
 from internalize.kinds.selfplay.config import SelfPlayConfig
-from internalize.kinds.selfplay.players import Player
 from internalize.kinds.selfplay.positions import Positions, draw_starts, numpy_generator
 from internalize.kinds.selfplay.rounds import (
     SelfPlayState,
@@ -21,11 +20,10 @@ from internalize.kinds.selfplay.rounds import (
     restored_state,
     train_part,
 )
-from internalize.kinds.selfplay.search import Evaluations, Rule
-from internalize.models.policy_value import PolicyValue
-from internalize.runtime.experiment import Finish
-from internalize.runtime.stop import StopNow, cut_short_if_asked
-from internalize.runtime.streams import Streams
+from internalize.kinds.selfplay.search import Evaluations, Player, Rule
+from internalize.models.mlp import PolicyValue
+from internalize.runtime.kind import Finish, Streams
+from internalize.runtime.loop import StopNow, cut_short_if_asked
 
 if TYPE_CHECKING:  # the solver stands behind it, and training must not know the solver
     from internalize.kinds.selfplay.evaluation import Yardstick

@@ -20,8 +20,8 @@ from internalize.contract import Json
 from internalize.kinds.selfplay.config import SelfPlayConfig
 from internalize.kinds.selfplay.positions import Positions, draw_starts, numpy_generator
 from internalize.kinds.selfplay.search import Evaluations, Noise, Rule, search
+from internalize.models.mlp import PolicyValue, masked_loss
 from internalize.models.parameters import AdamW, flatten_parameters
-from internalize.models.policy_value import PolicyValue, masked_loss
 
 # The state: the network, its optimizer, and the games it learns from -------------------------------------
 

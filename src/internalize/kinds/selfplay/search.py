@@ -5,13 +5,21 @@ What the network says of positions is asked once for each, many at a time, and k
 
 from __future__ import annotations
 
+import statistics
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-from internalize.kinds.selfplay.positions import Positions
+from internalize.kinds.entrance import load_config
+from internalize.kinds.selfplay.config import SelfPlayConfig
+from internalize.kinds.selfplay.positions import Positions, draw_starts, load_game, spiel
 from internalize.kinds.selfplay.trees import (
     NOTHING,
     Games,
@@ -21,7 +29,10 @@ from internalize.kinds.selfplay.trees import (
     new_trees,
     simulate,
 )
-from internalize.models.policy_value import PolicyValue
+from internalize.measure.predictor import Prediction
+from internalize.models.mlp import PolicyValue
+from internalize.models.parameters import digest_of
+from internalize.runs.folder import Run
 
 POSITIONS_AT_ONCE = 8192
 """Positions in one call of the network, at the most."""
@@ -225,3 +236,136 @@ def _noisy(prior: NDArray[np.float64], rows: NDArray[np.int64], noise: Noise) ->
     drawn = noise.rng.gamma(noise.concentration, size=len(rows)) + 1e-12
     drawn /= np.bincount(rows, drawn)[rows]
     return (1 - noise.share) * prior + noise.share * drawn
+
+
+@dataclass(frozen=True)
+class Player:
+    """Answers positions (by their numbers) with an action. No rule, or one of 0 simulations: at once."""
+
+    said: Evaluations
+    rule: Rule | None = None
+
+    @property
+    def searches(self) -> bool:
+        return self.rule is not None and self.rule.simulations > 0
+
+    @property
+    def model_class(self) -> str:
+        return class_of(self.said.network)
+
+    @cached_property
+    def weights_digest(self) -> str:
+        return digest_of(self.said.network.named_parameters())
+
+    def choose(self, numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """(batch,) actions, and the evaluations by the network that each took."""
+        if not self.searches:
+            return self.said.best_actions(numbers), np.ones(len(numbers), np.int64)
+        assert self.rule is not None
+        found = search(self.said, numbers, self.rule)
+        return found.best_actions(), found.passes
+
+    def answer(self, inputs: Tensor) -> Prediction:
+        """(batch,) numbers of positions.
+
+        Cost: of P_SP the search at x alone, and before it the call that the paper's algorithm makes first
+        (π ← h(x)). What the program spends on the rest of the game comes on top.
+        """
+        actions, passes = self.choose(inputs.numpy())
+        calls = torch.from_numpy(passes) + int(self.searches)
+        return Prediction(torch.from_numpy(actions), calls, calls.double() * self.said.network.flops)
+
+
+def class_of(network: PolicyValue) -> str:
+    shape = " ".join(f"{name}{tuple(parameter.shape)}" for name, parameter in network.named_parameters())
+    return f"a ReLU network with a policy and a value: {shape}"
+
+
+POSITIONS = 50
+
+
+def load_network(run: Run, stage: int | None = None) -> tuple[SelfPlayConfig, Positions, PolicyValue]:
+    """The run's config, an empty table of its game, and its network: the final one, or a round's."""
+    config = load_config(run)
+    assert isinstance(config, SelfPlayConfig)
+    positions = Positions(config.game)
+    network = PolicyValue(positions.inputs, positions.actions, config.width, config.depth)
+    network.load_state_dict(run.weights(stage))
+    return config, positions, network
+
+
+def seconds_per_move(run: Run) -> dict[str, float]:
+    """Median seconds of the raw network and of search for one position alone, nothing remembered, in turn."""
+    config, positions, network = load_network(run)
+    numbers = draw_starts(positions, "random", POSITIONS, np.random.default_rng(0))
+    rules = {"raw": None, "search": Rule(config.simulations, config.exploration)}
+    samples: dict[str, list[float]] = {name: [] for name in rules}
+    for number in numbers:
+        for name, rule in rules.items():
+            player = Player(Evaluations(positions, network), rule)
+            player.choose(np.array([number]))  # once before: its positions are in the table then
+            player = Player(Evaluations(positions, network), rule)
+            start = time.perf_counter()
+            player.choose(np.array([number]))
+            samples[name].append(time.perf_counter() - start)
+    return {name: statistics.median(taken) for name, taken in samples.items()}
+
+
+REMEMBERED = 2**16
+"""Positions whose evaluation is remembered, as many as OpenSpiel's own AlphaZero evaluator does."""
+
+
+def openspiel_search(name: str, network: PolicyValue, rule: Rule) -> Callable[[Any], int]:
+    """A function that searches from a state as OpenSpiel does, and returns the action.
+
+    Its values lie in [-1, 1], twice as wide as ours: the same rule has twice our c. Nothing is remembered from
+    one call to the next.
+    """
+    spiel()
+    from open_spiel.python.algorithms import mcts
+
+    def search(state: Any) -> int:
+        bot = mcts.MCTSBot(
+            load_game(name),
+            2 * rule.exploration,
+            rule.simulations,
+            NetworkEvaluator(network),
+            solve=False,
+            random_state=np.random.RandomState(0),
+            child_selection_fn=mcts.SearchNode.puct_value,
+        )
+        return int(bot.step(state))
+
+    return search
+
+
+class NetworkEvaluator:
+    """What OpenSpiel's search asks of an evaluator, answered by our network and remembered."""
+
+    def __init__(self, network: PolicyValue) -> None:
+        self.network = network
+        self._remembered: dict[bytes, tuple[float, np.ndarray[Any, np.dtype[np.float32]]]] = {}
+
+    def _ask(self, state: Any) -> tuple[float, np.ndarray[Any, np.dtype[np.float32]]]:
+        player = state.current_player()
+        features = np.array([*state.observation_tensor(player), player], np.float32)
+        key = features.tobytes()
+        found = self._remembered.get(key)
+        if found is None:
+            with torch.no_grad():
+                logits, value = self.network(torch.from_numpy(features)[None])
+                mask = torch.tensor(state.legal_actions_mask(), dtype=torch.bool)
+                policy = torch.softmax(logits[0].masked_fill(~mask, float("-inf")), 0).numpy()
+                mine = 2 * float(torch.sigmoid(value)) - 1
+            found = (mine if player == 0 else -mine, policy)
+            if len(self._remembered) < REMEMBERED:
+                self._remembered[key] = found
+        return found
+
+    def evaluate(self, state: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
+        value, _ = self._ask(state)
+        return np.array([value, -value])
+
+    def prior(self, state: Any) -> list[tuple[int, float]]:
+        _, policy = self._ask(state)
+        return [(action, float(policy[action])) for action in state.legal_actions()]

@@ -14,15 +14,19 @@ import tyro
 from rich.console import Console
 from rich.markup import escape
 
-from internalize.configs.trust import own_files
+from internalize.configs.files import make_folder
+from internalize.configs.named import own_files
 from internalize.display.terminal import results_table
-from internalize.errors import require
+from internalize.errors import require, require_seed
+from internalize.kinds.entrance import run_experiment
 from internalize.kinds.text.config import TextConfig
-from internalize.kinds.text.curriculum import RemovalConfig, Unit
 from internalize.kinds.text.material import Material, find_material, joined, overlap
-from internalize.kinds.text.rendering import CutRow
-from internalize.kinds.text.rows import RowsConfig, TextRow, read_rows
+from internalize.kinds.text.rendering import CutRow, RemovalConfig, Unit
+from internalize.kinds.text.rows import RowsConfig, TextRow, read_rows, write_rows
 from internalize.kinds.text.tokenization import MADE, TextTokenizer
+from internalize.runtime.execution import Execution
+from internalize.runtime.fleet.seeds import SideBySide
+from internalize.tasks.text import draw_splits, find_problems
 
 VERY_DIFFERENT = 4.0
 """p99 of the chains' lengths against their median, above which the tail deserves `--removal.all-beyond`."""
@@ -234,3 +238,79 @@ def _print(report: DataReport) -> None:
         console.print(f"[yellow]warning[/yellow]  {escape(warning)}", soft_wrap=True)
     if not report.warnings:
         console.print("no warnings")
+
+
+OOD_ROWS = 1_000
+
+
+@dataclass(frozen=True)
+class DataMakeArguments:
+    """Write rows of question, steps and answer for problems whose answers are known exactly."""
+
+    name: Annotated[str, tyro.conf.Positional]
+    """multiplication:4x4, addition:8, expressions:mod11:6, reachability:10:3, semiautomaton:C3:8."""
+    n: int = 10_000
+    """Rows of the file."""
+    seed: int = 0
+    """Which rows are drawn."""
+    out: Path = Path("train.jsonl")
+    """The file: .jsonl, or .txt in the form of Internalize_CoT."""
+    split: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
+    """NAME=N, once for each further file beside it: test=1000. No question of one is in another, not even with
+    its factors exchanged."""
+    ood: bool = False
+    """Write files out of distribution too: longer numbers, other digits, more hops, binomial inputs."""
+    json: bool = False
+    """Print one JSON object with the files and their rows."""
+
+
+def data_make_command(arguments: DataMakeArguments) -> None:
+    require(arguments.n >= 1, "n", f"must be at least 1, got {arguments.n}")
+    require_seed(arguments.seed)
+    problems = find_problems(arguments.name)
+    out = arguments.out
+    require(out.suffix in (".jsonl", ".txt"), "out", f"must end in .jsonl or .txt, got {out}")
+    sizes = {**_splits(arguments.split), out.stem: arguments.n}
+    files = dict(draw_splits(problems, sizes, arguments.seed))
+    if arguments.ood:
+        for name, other in problems.companions().items():
+            files |= draw_splits(other, {f"ood_{name}": OOD_ROWS}, arguments.seed, "ood", distinct=False)
+    make_folder(out.parent, "out")
+    written = {}
+    for name, rows in files.items():
+        path = out.with_name(f"{name}{out.suffix}")
+        write_rows(rows, path)
+        written[str(path)] = len(rows)
+    if arguments.json:
+        print(json.dumps({"name": problems.name, "seed": arguments.seed, "files": written}))
+        return
+    for file, count in written.items():
+        print(f"{file}: {count:,} rows")
+    first = files[out.stem][0]
+    print(f"for example: {first.question}  →  {' '.join(first.steps)}  →  {first.answer}")
+
+
+def _splits(texts: tuple[str, ...]) -> dict[str, int]:
+    sizes = {}
+    for text in texts:
+        name, _, count = text.partition("=")
+        good = name.isidentifier() and count.isascii() and count.isdigit() and int(count) >= 1
+        require(good, "split", f"must have the form test=1000, got {text!r}")
+        sizes[name] = int(count)
+    return sizes
+
+
+@dataclass(frozen=True)
+class TextArguments:
+    """Teach a language model to answer with a chain of words, then take the words away.
+
+    For example: internalize text --data train.jsonl --eval id=test.jsonl --model config.json --tokenizer words
+    """
+
+    config: Annotated[TextConfig, tyro.conf.arg(name="")] = field(default_factory=TextConfig)
+    execution: Annotated[Execution, tyro.conf.arg(name="")] = field(default_factory=Execution)
+    many: Annotated[SideBySide, tyro.conf.arg(name="")] = field(default_factory=SideBySide)
+
+
+def text_command(arguments: TextArguments) -> int | None:
+    return run_experiment(arguments.config, arguments.execution, arguments.many)

@@ -12,8 +12,7 @@ import tyro
 from internalize.configs.codec import typed
 from internalize.curricula import ScheduleConfig
 from internalize.errors import BadInput, require, require_seed
-from internalize.kinds.text.curriculum import RemovalConfig, Unit
-from internalize.kinds.text.rendering import Boundary
+from internalize.kinds.text.rendering import Boundary, RemovalConfig, Unit
 from internalize.kinds.text.rows import RowsConfig
 from internalize.models.path import Precision
 

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import Tensor, nn
 
-from internalize.kinds.text.curriculum import Kept
+from internalize.errors import require
 from internalize.kinds.text.generation import Asked, write_answers
-from internalize.kinds.text.rendering import CutRow, TextRenderer
+from internalize.kinds.text.network import weights_of
+from internalize.kinds.text.rendering import CutRow, Kept, TextRenderer
+from internalize.measure.predictor import Prediction
+from internalize.models.parameters import digest_of
 from internalize.statistics import SUCCESS, Rate
 
 if TYPE_CHECKING:
@@ -19,7 +25,7 @@ if TYPE_CHECKING:
     from internalize.contract import Row
     from internalize.kinds.text.experiment import TextExperiment
     from internalize.kinds.text.state import TextState
-    from internalize.runtime.streams import Streams
+    from internalize.runtime.kind import Streams
 
 
 @dataclass(frozen=True)
@@ -216,3 +222,136 @@ def summary_row(experiment: TextExperiment, state: TextState, streams: Streams) 
         "epochs": state.progress.iteration * config.batch / len(experiment.material.train),
     }
     return row
+
+
+@dataclass(frozen=True)
+class TextCosts:
+    """Of a model, whatever its weights."""
+
+    parameters: int
+    products: int
+    """Weights that every token is multiplied with, the unembedding not among them."""
+    unembedding: int
+    layers: int
+    width: int
+
+    @classmethod
+    def of(cls, model: nn.Module) -> TextCosts:
+        whole: Any = model
+        config = whole.config
+        head = whole.get_output_embeddings().weight
+        tables = {id(head), *(id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding))}
+        matrices = {id(p): p.numel() for p in model.parameters() if p.dim() == 2 and id(p) not in tables}
+        return cls(
+            parameters=sum(p.numel() for p in model.parameters()),
+            products=sum(matrices.values()),
+            unembedding=head.numel(),
+            layers=_number(config, "num_hidden_layers", "n_layers", "n_layer"),
+            width=_number(config, "hidden_size", "d_model", "n_embd"),
+        )
+
+    def read(self, length: int, before: int = 0) -> int:
+        """Operations to read so many tokens after others, logits not counted."""
+        attended = sum(range(before + 1, before + length + 1))
+        return 2 * self.products * length + 4 * self.layers * self.width * attended
+
+    def answer_flops(self, prompt: int, written: int) -> int:
+        """Reading a prompt and writing tokens one by one with a cache; the last one is never read back."""
+        if written == 0:
+            return 0
+        return self.read(prompt + written - 1) + 2 * written * self.unembedding
+
+    def training_flops(self, prompt: int, answer: int) -> int:
+        """One row of a training step: forward, and twice that backward."""
+        return 3 * (self.read(prompt + answer - 1) + 2 * answer * self.unembedding)
+
+    def kept_bytes(self, tokens: int, vocabulary: int) -> int:
+        """What a forward pass keeps for the backward one: about twenty rows of the width for each token and
+        layer, and the logits twice."""
+        return 4 * tokens * (20 * self.layers * self.width + 2 * vocabulary)
+
+
+def _number(config: Any, *names: str) -> int:
+    return next((int(getattr(config, name)) for name in names if hasattr(config, name)), 0)
+
+
+@dataclass(frozen=True, eq=False)
+class TextPredictor:
+    """Reads questions, writes what remains of the chain and the answer.
+
+    As a `Predictor` its inputs are numbers of rows in a file to measure on, (batch, 2): file, row; its output
+    is a number that stands for the text of the answer.
+    """
+
+    experiment: TextExperiment
+    model: nn.Module
+    stage: int
+    budget: int | None = None
+    """Tokens of the chain before the answer: asked for by a mixture's marker (None: the direct answer), and
+    forced on others (None: as many as they want)."""
+
+    def __post_init__(self) -> None:
+        renderer = self.experiment.material.renderer
+        most = renderer.longest_chain
+        good = self.budget is None or 0 <= self.budget <= most
+        require(good, "budget", f"must lie in 0…{most} tokens of the chain, got {self.budget}")
+        forced = self.budget is not None and not self.experiment.curriculum.budgets
+        marked = renderer.boundary == "marker" or not forced
+        require(marked, "budget", "cannot be forced without a marker between chain and answer")
+
+    @property
+    def model_class(self) -> str:
+        whole: Any = self.model
+        sizes = {name: tuple(tensor.shape) for name, tensor in weights_of(self.model).items()}
+        shape = hashlib.sha256(repr(sorted(sizes.items())).encode()).hexdigest()[:12]
+        return f"{whole.config.model_type} with weights of shape {shape}"
+
+    @cached_property
+    def weights_digest(self) -> str:
+        return digest_of(weights_of(self.model).items())
+
+    @property
+    def asked_budget(self) -> int | None:
+        """Of a mixture: which of its budgets; the smallest that allows as much as is asked for."""
+        budgets = self.experiment.curriculum.budgets
+        if not budgets:
+            return None
+        wanted = self.budget or 0
+        return next((i for i, budget in enumerate(budgets) if budget >= wanted), len(budgets) - 1)
+
+    def write(self, rows: Sequence[CutRow]) -> list[WrittenAnswer]:
+        forced = None if self.experiment.curriculum.budgets else self.budget
+        return answer_rows(self.experiment, self.model, rows, self.stage, self.asked_budget, forced)
+
+    def answer(self, inputs: Tensor) -> Prediction:
+        """(batch, 2) numbers of a file and of a row in it."""
+        rows = rows_of(self.experiment, inputs)
+        found = self.write(rows)
+        renderer, costs = self.experiment.material.renderer, self.experiment.costs
+        flops = []
+        for row, said in zip(rows, found, strict=True):
+            kept = kept_of(self.experiment, row, self.stage, self.asked_budget)
+            prompt = renderer.prompt(row, kept, self.asked_budget)
+            flops.append(costs.answer_flops(len(prompt), said.length))
+        return Prediction(
+            torch.tensor([number_of(said.answer) for said in found]),
+            torch.tensor([said.length for said in found]),
+            torch.tensor(flops, dtype=torch.float64),
+        )
+
+
+def rows_of(experiment: TextExperiment, inputs: Tensor) -> list[CutRow]:
+    files = list(experiment.material.evals.values())
+    return [files[file][row] for file, row in inputs.tolist()]
+
+
+def right_answers(experiment: TextExperiment, inputs: Tensor) -> Tensor:
+    """(batch,) what a predictor should say."""
+    return torch.tensor([number_of(row.answer) for row in rows_of(experiment, inputs)])
+
+
+def number_of(answer: Sequence[int] | None) -> int:
+    """A number that stands for the answer's tokens, the same in every process; -1 for none."""
+    if answer is None:
+        return -1
+    return int.from_bytes(hashlib.sha256(repr(tuple(answer)).encode()).digest()[:7], "big")

@@ -12,22 +12,16 @@ from torch import Tensor, nn
 from internalize.contract import Row, Stage
 from internalize.curricula import Progress
 from internalize.curricula.schedule import begin_step, end_step, looks_at_signal
-from internalize.kinds.text.adapters import add_adapters, merged
 from internalize.kinds.text.config import TextConfig
-from internalize.kinds.text.costs import TextCosts
-from internalize.kinds.text.evaluation import evaluation_row, summary_row
+from internalize.kinds.text.evaluation import TextCosts, TextPredictor, evaluation_row, summary_row
 from internalize.kinds.text.export import folder_files
-from internalize.kinds.text.fast_path import FastTextStep, fast_shape, share_storage
+from internalize.kinds.text.generation import FastTextStep, fast_shape, share_storage
 from internalize.kinds.text.material import Material
-from internalize.kinds.text.network import build, load_weights, takes, weights_of
-from internalize.kinds.text.order import rows_at
-from internalize.kinds.text.predictor import TextPredictor
+from internalize.kinds.text.network import add_adapters, build, load_weights, merged, takes, weights_of
 from internalize.kinds.text.rendering import Rendered
-from internalize.kinds.text.state import SlotAverages, TextState, part_of
-from internalize.kinds.text.step import TextStep, clip, warm_up
+from internalize.kinds.text.state import SlotAverages, TextState, TextStep, clip, part_of, rows_at, warm_up
 from internalize.models.parameters import AdamW, flatten_parameters
-from internalize.runtime.experiment import Finish
-from internalize.runtime.streams import Streams
+from internalize.runtime.kind import Finish, Streams
 
 
 class TextExperiment:

@@ -11,11 +11,9 @@ from pathlib import Path
 from internalize.configs.named import Copies, Source
 from internalize.errors import require
 from internalize.kinds.text.config import HELD_OUT, TextConfig
-from internalize.kinds.text.content import ContentSource, files_of
-from internalize.kinds.text.curriculum import TextCurriculum
 from internalize.kinds.text.network import ModelSource, find_model, settle_sizes
-from internalize.kinds.text.rendering import CutRow, TextRenderer
-from internalize.kinds.text.rows import TextRow, read_rows
+from internalize.kinds.text.rendering import CutRow, TextCurriculum, TextRenderer
+from internalize.kinds.text.rows import ContentSource, TextRow, files_of, read_rows
 from internalize.kinds.text.tokenization import MADE, TextTokenizer, make_tokenizer, read_tokenizer, texts_of
 
 

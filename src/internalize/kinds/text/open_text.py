@@ -10,9 +10,8 @@ from typing import Any
 from torch import nn
 
 from internalize.errors import BadInput, require
-from internalize.kinds.text.evaluation import chosen_rows
+from internalize.kinds.text.evaluation import TextPredictor, chosen_rows
 from internalize.kinds.text.experiment import TextExperiment
-from internalize.kinds.text.predictor import TextPredictor
 from internalize.kinds.text.rendering import CutRow
 from internalize.kinds.text.rows import read_rows
 from internalize.runs.folder import Run

@@ -11,16 +11,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
 from internalize.configs.codec import typed
 from internalize.configs.named import Copies, Source, is_object_name, load_object
 from internalize.errors import BadInput, require
-from internalize.kinds.text.content import ContentSource
 
 Format = Literal["auto", "steps", "cot", "internalize-cot", "completion", "messages"]
 LINE_SEPARATOR = "||"
@@ -283,3 +284,42 @@ def _as_json(row: TextRow, config: RowsConfig) -> str:
 
 def _as_line(row: TextRow, config: RowsConfig) -> str:
     return f"{row.question}{LINE_SEPARATOR}{' '.join(row.steps)} {config.marker} {row.answer}"
+
+
+READ_AT_ONCE = 2**20
+
+
+@dataclass(frozen=True)
+class ContentSource(Source):
+    """A file or a folder that stays where it is."""
+
+    kept: bool = False
+
+    def digest(self) -> str:
+        """Of a folder: of the names and contents of all its files but hidden ones."""
+        if self.path.is_file():
+            return _digest_of_file(self.path)
+        whole = hashlib.sha256()
+        for path in files_of(self.path):
+            whole.update(f"{path.relative_to(self.path).as_posix()} {_digest_of_file(path)}\n".encode())
+        return whole.hexdigest()
+
+
+def files_of(folder: Path) -> Iterator[Path]:
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and not any(part.startswith(".") for part in path.relative_to(folder).parts):
+            yield path
+
+
+def _digest_of_file(path: Path) -> str:
+    state = path.stat()
+    return _digest_once(path, state.st_ino, state.st_size, state.st_mtime_ns)
+
+
+@cache  # a command prepares a config more than once, and a model has gigabytes
+def _digest_once(path: Path, inode: int, size: int, changed: int) -> str:
+    found = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(READ_AT_ONCE):
+            found.update(block)
+    return found.hexdigest()

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
 
 from internalize.curricula import Progress, ScheduleConfig
-from internalize.kinds.text.network import weights_of
+from internalize.kinds.text.network import answer_logits, drawing_from, weights_of
+from internalize.kinds.text.rendering import UNSCORED, Batch, Rendered, TextRenderer, collate
 from internalize.models.parameters import AdamW
+from internalize.models.path import Precision
+from internalize.runtime.kind import Streams
 
 RARE = 0.01
 """A slot that fewer than this share of the rows have is not judged: its loss is mostly noise."""
@@ -114,3 +120,78 @@ def part_of(tensors: Mapping[str, Tensor], part: str) -> dict[str, Tensor]:
     """The tensors of one part of a saved state, by their names within it."""
     prefix = f"{part}/"
     return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+
+
+class TextStep:
+    """Fills the flat gradient (overwriting it) with that of the mean loss over all scored tokens."""
+
+    def __init__(
+        self, model: nn.Module, gradient: Tensor, renderer: TextRenderer, precision: Precision, parts: int
+    ) -> None:
+        """parts: how many parts the rows are computed in, one after the other; less memory, same gradient."""
+        self.model = model
+        self.gradient = gradient
+        self.renderer = renderer
+        self.precision = precision
+        self.parts = parts
+
+    def __call__(self, rows: Sequence[Rendered], drops: torch.Generator | None = None) -> SlotStats:
+        """drops: decides what dropout sets to 0, for models that have it."""
+        self.gradient.zero_()
+        scored = sum(len(row.slots) for row in rows)
+        totals = torch.zeros(3, self.renderer.slots + 1, device=self.gradient.device)
+        size = -(-len(rows) // self.parts)
+        with nullcontext() if drops is None else drawing_from(drops):
+            for start in range(0, len(rows), size):
+                self._part(self.collate(rows[start : start + size]), scored, totals)
+        loss, correct, counts = totals[:, :-1]
+        return SlotStats(loss, correct, counts)
+
+    def collate(self, rows: Sequence[Rendered]) -> Batch:
+        renderer, device = self.renderer, self.gradient.device
+        return collate(rows, renderer.markers.pad, renderer.positions == "kept", device)
+
+    def _part(self, batch: Batch, scored: int, totals: Tensor) -> None:
+        """Adds its share of the gradient, and its sums to the totals."""
+        with self._products(batch.tokens.device):
+            logits = answer_logits(self.model, batch)
+        logits = logits.float()
+        slots, targets = batch.slots[:, batch.first :], batch.targets[:, batch.first :]
+        wanted = torch.where(slots == UNSCORED, UNSCORED, targets)
+        losses = cross_entropy(logits.flatten(0, 1), wanted.flatten(), ignore_index=UNSCORED, reduction="none")
+        (losses.sum() / scored).backward()
+        with torch.no_grad():
+            where = torch.where(slots == UNSCORED, totals.shape[1] - 1, slots).flatten()
+            right = (logits.argmax(-1) == targets).flatten().to(torch.float32)
+            totals.index_add_(1, where, torch.stack([losses.detach(), right, torch.ones_like(right)]))
+
+    def _products(self, device: torch.device) -> AbstractContextManager[object]:
+        """How matrix products are computed; not every device has autocast, so it is asked only when needed."""
+        return torch.autocast(device.type, torch.bfloat16) if self.precision == "bf16" else nullcontext()
+
+
+def clip(gradient: Tensor, most: float) -> None:
+    """Shorten the gradient to a norm of at most so much; without waiting for the device."""
+    gradient.mul_((most / (torch.linalg.vector_norm(gradient) + 1e-6)).clamp(max=1.0))
+
+
+def warm_up(done: int, steps: int) -> float:
+    """The share of the learning rate for the step after `done` others: a straight rise over so many steps."""
+    return min(1.0, (done + 1) / steps) if steps else 1.0
+
+
+def rows_at(iteration: int, batch: int, rows: int, streams: Streams) -> list[int]:
+    """A function of its arguments alone; consumes streams("order", epoch)."""
+    first = iteration * batch
+    chosen = []
+    for index in range(first, first + batch):
+        epoch, within = divmod(index, rows)
+        chosen.append(_order(streams.seed, epoch, rows)[within])
+    return chosen
+
+
+@lru_cache(maxsize=4)
+def _order(seed: int, epoch: int, rows: int) -> list[int]:
+    """On the processor whatever the device, so that a GPU sees the same rows."""
+    order: list[int] = torch.randperm(rows, generator=Streams(seed)("order", epoch)).tolist()
+    return order

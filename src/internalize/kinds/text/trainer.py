@@ -13,20 +13,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 from transformers import TrainerCallback
 
-from internalize.configs.trust import own_files
+from internalize.configs.named import own_files
 from internalize.curricula.schedule import EqualShares, ScheduleConfig
 from internalize.kinds.text.config import TextConfig
 from internalize.kinds.text.evaluation import chosen_rows, measure_rows
 from internalize.kinds.text.experiment import TextExperiment
 from internalize.kinds.text.material import find_material
 from internalize.kinds.text.rendering import CutRow
-from internalize.runtime.streams import Streams
+from internalize.runtime.kind import Streams
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from internalize.kinds.text.experiment import TextExperiment
 
 NO_LOSS = -100
 """The label that transformers leaves out of the loss."""

@@ -16,7 +16,7 @@ from torch import Tensor
 from internalize.models.fast.weights import Buffer
 from internalize.models.gpt2 import ROTARY_BASE, ModelConfig
 from internalize.models.kernels.attention import backward_kernel, forward_kernel, head_groups, scratch_floats
-from internalize.models.kernels.sharing import number_pairs, number_rows
+from internalize.models.kernels.rows import number_pairs, number_rows
 
 if TYPE_CHECKING:
     from jaxtyping import Int

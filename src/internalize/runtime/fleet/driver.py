@@ -13,9 +13,9 @@ from typing import Any, Protocol
 from internalize.contract import End, Ended, Event, Row, RunState
 from internalize.errors import BadInput
 from internalize.runs.folder import Run
-from internalize.runs.lock import is_owned, own
+from internalize.runs.storage import is_owned, own
 from internalize.runtime.kind import Prepared
-from internalize.runtime.stop import listening
+from internalize.runtime.loop import listening
 
 OVER = (RunState.DONE, RunState.FAILED)
 """States that a run does not leave by itself."""

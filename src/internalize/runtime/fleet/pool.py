@@ -11,17 +11,37 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from internalize.configs.codec import to_json
-from internalize.contract import End, Ended, Event, event_from_json
-from internalize.errors import require
+from internalize.configs.codec import from_json, to_json
+from internalize.configs.files import dropping_remarks, dropping_results
+from internalize.configs.named import Copies, own_files
+from internalize.contract import (
+    Begun,
+    End,
+    Ended,
+    Event,
+    Observer,
+    Row,
+    RunState,
+    Stage,
+    Stepped,
+    Written,
+    event_from_json,
+    event_to_json,
+)
+from internalize.errors import BadInput, RunFailed, require
+from internalize.runs.folder import Run
 from internalize.runs.provenance import usable_cores
+from internalize.runs.storage import Journal, Owned, own, read_rows
 from internalize.runtime.execution import Execution
 from internalize.runtime.fleet.driver import FleetObserver, Outcome, drive
-from internalize.runtime.kind import Prepared
+from internalize.runtime.kind import Prepared, load_kind, prepare_by
+from internalize.runtime.loop import Interrupted
+from internalize.runtime.train import compute_prepared, train_prepared
 
 
 def execute_many(
@@ -167,7 +187,7 @@ spec = spec_from_file_location("internalize", place + "/__init__.py", submodule_
 package = sys.modules["internalize"] = module_from_spec(spec)
 spec.loader.exec_module(package)
 
-from internalize.runtime.fleet.worker import main
+from internalize.runtime.fleet.pool import main
 main()
 """
 """Loads this very package, wherever it is, without a search for it."""
@@ -183,3 +203,170 @@ def _environment() -> dict[str, str]:
     """Empty entries of PYTHONPATH, which are easily there by accident, would mean the user's folder."""
     places = [place for place in os.environ.get("PYTHONPATH", "").split(os.pathsep) if place]
     return {**os.environ, "PYTHONSAFEPATH": "1", "PYTHONPATH": os.pathsep.join(places)}
+
+
+HEARTBEAT = 0.25
+"""Seconds between two reports of progress."""
+
+
+class Reporter:
+    """An observer that tells what it sees as events."""
+
+    def __init__(self, tell: Callable[[Event], None]) -> None:
+        self.tell = tell
+        self._last = 0.0
+
+    def begin(self, folder: Path, stage: Stage) -> None:
+        self.tell(Begun(stage, str(folder)))
+
+    def stepped(self, stage: Stage) -> None:
+        now = time.perf_counter()
+        if now - self._last >= HEARTBEAT:
+            self._last = now
+            self.tell(Stepped(stage))
+
+    def row(self, row: Row, stage: Stage) -> None:
+        self.tell(Written(stage, row))
+
+    def end(self, state: RunState, summary: Row) -> None:
+        """The job's own last line says how it ended."""
+
+
+def carry_out(
+    job: Mapping[str, Any],
+    reporter: Reporter,
+    observers: Sequence[Observer] = (),
+    copies: Copies | None = None,
+) -> None:
+    """One run from beginning to end; whatever happens becomes an event."""
+    without_folder = job.get("row", False)
+    try:
+        with own_files():  # whoever sent the job named them for a training
+            kind = load_kind(job["kind"], copies)
+            prepared = prepare_by(kind, from_json(kind.config, job["config"]), copies)
+        execution = from_json(Execution, job["execution"])
+        if without_folder:
+            reporter.tell(Ended(End.DONE, row=compute_prepared(prepared, execution)))
+            return
+        if job.get("again"):
+            forgive(Run(prepared.folder(execution.out)))
+        run = train_prepared(prepared, execution, [reporter, *observers])
+        reporter.tell(Ended(End.DONE, run=str(run.path)))
+    except Interrupted as stopped:
+        reporter.tell(Ended(End.INTERRUPTED, str(stopped), stopped.exit_code))
+    except Owned as problem:
+        reporter.tell(Ended(End.BUSY, str(problem)))
+    except Exception as problem:  # a full disk, a mistake in somebody's task: the other runs go on
+        known = isinstance(problem, BadInput | RunFailed | OSError)
+        text = str(problem) if known else f"{type(problem).__name__}: {problem}"
+        code = 2 if isinstance(problem, BadInput) else 1
+        # a run that would fail in the same way again: that is known of it from now on
+        row: Row | None = {} if without_folder and isinstance(problem, RunFailed) else None
+        reporter.tell(Ended(End.FAILED, text, code, row=row))
+
+
+def forgive(run: Run) -> None:
+    """Let a run that failed go on from its last good checkpoint."""
+    if run.status()["state"] == RunState.FAILED:
+        with own(run.path):
+            run.set_status(RunState.INTERRUPTED, message="tried again")
+
+
+class Jobs:
+    """The lines of stdin, read ahead so that the end of whoever gives the jobs is noticed at once."""
+
+    def __init__(self) -> None:
+        self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._in_hand = self._ended = False
+        self._deciding = threading.Lock()
+        """For both: no job is begun after the end, and whatever was begun before is told of it."""
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        for line in sys.stdin:
+            if line.endswith("\n"):  # else its writer died in the middle of it
+                self._lines.put(line)
+        with self._deciding:
+            self._ended = True
+            if self._in_hand:  # nobody waits for this run any more: a checkpoint, and out
+                os.kill(os.getpid(), signal.SIGTERM)
+        self._lines.put(None)
+
+    def __iter__(self) -> Iterator[Mapping[str, Any]]:
+        while (line := self._lines.get()) is not None and self._take_in_hand():
+            yield json.loads(line)
+            with self._deciding:
+                self._in_hand = False
+
+    def _take_in_hand(self) -> bool:
+        with self._deciding:
+            self._in_hand = not self._ended
+            return self._in_hand
+
+
+def main() -> None:
+    # Events have the original stdout to themselves; whatever a user's module prints goes to stderr.
+    events = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    with dropping_remarks(), dropping_results():
+        os.dup2(2, 1)
+        reporter = Reporter(lambda event: print(json.dumps(event_to_json(event)), file=events, flush=True))
+        try:
+            for job in Jobs():
+                carry_out(job, reporter)
+        except BrokenPipeError:  # nobody listens any more; the run itself has ended well
+            os._exit(1)
+
+
+ROWS = "rows.jsonl"
+
+
+def execute_rows(
+    prepared: Sequence[Prepared],
+    folder: Path,
+    execution: Execution,
+    workers: int | None = None,
+    observer: FleetObserver | None = None,
+) -> list[Outcome]:
+    """Carry out whatever has no row in `folder` yet; the outcomes are in the same order, with their rows.
+
+    A config that stands there twice is computed once. One process at a time owns the folder; it alone writes,
+    a whole row as soon as a run has ended. With `execution.fresh` the rows of these configs are made anew.
+    """
+    with own(folder):
+        known = {} if execution.fresh else rows_by_identity(folder)
+        others = _others(folder, prepared) if execution.fresh else list(known.values())
+        lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in others)
+        journal = Journal(folder / ROWS, lines.encode())  # without a line that a kill has cut off
+        outcomes = {one.identity.digest(): _outcome(one, known) for one in prepared}
+        waiting = [outcome for outcome in outcomes.values() if outcome.state == RunState.WAITING]
+        if waiting:
+            pool = local_pool(execution, workers, len(waiting), rows=True)
+            drive(waiting, pool, observer, keep=lambda outcome: journal.append(_row(outcome)))
+            journal.sync()
+    return [outcomes[one.identity.digest()] for one in prepared]
+
+
+def rows_by_identity(folder: Path) -> dict[str, dict[str, Any]]:
+    """The rows that are there, by the hash of the config that each belongs to."""
+    return {row["identity"]: row for row in read_rows(folder / ROWS) if "identity" in row}
+
+
+def _others(folder: Path, prepared: Sequence[Prepared]) -> list[dict[str, Any]]:
+    asked = {one.identity.digest() for one in prepared}
+    return [row for digest, row in rows_by_identity(folder).items() if digest not in asked]
+
+
+def _outcome(prepared: Prepared, known: Mapping[str, Mapping[str, Any]]) -> Outcome:
+    row = known.get(prepared.identity.digest())
+    if row is None:
+        return Outcome(prepared)
+    kept = {name: row[name] for name in ("summary", "last") if name in row}
+    error = row.get("error", "")
+    return Outcome(prepared, RunState(row["state"]), error=error, exit_code=1 if error else 0, row=kept)
+
+
+def _row(outcome: Outcome) -> dict[str, Any]:
+    identity = outcome.prepared.identity
+    said = {"error": outcome.error} if outcome.error else {}
+    about = {"identity": identity.digest(), "kind": identity.kind, "config": dict(identity.config)}
+    return {**about, "state": str(outcome.state), **said, **(outcome.row or {})}

@@ -10,15 +10,13 @@ from typing import Any
 from rich.console import Console
 
 from internalize.contract import RunState
-from internalize.display.fleet import fleet_view
-from internalize.display.terminal import errors_console, results_table
+from internalize.display.terminal import errors_console, fleet_view, results_table
 from internalize.errors import require
 from internalize.runs.folder import Run
-from internalize.runtime.execution import Execution
+from internalize.runtime.execution import Execution, result_of
 from internalize.runtime.fleet.driver import Outcome
 from internalize.runtime.fleet.pool import execute_many
 from internalize.runtime.kind import Columns, Prepared, prepare_by
-from internalize.runtime.report import result_of
 from internalize.statistics import Rate
 
 MOST = 100_000

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import random
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import torch
 
 from internalize.errors import BadInput, closest, require
+from internalize.tasks.inputs import parse_inputs
 from internalize.tasks.names import parse_task
+from internalize.tasks.semiautomaton import Semiautomaton
 from internalize.tasks.text.arithmetic import Addition, Expressions, Multiplication
-from internalize.tasks.text.automata import AutomatonProblems
-from internalize.tasks.text.problem import Problems
-from internalize.tasks.text.reachability import SPARE, Reachability
+from internalize.tasks.text.problem import Problem, Problems
 
 PROBLEMS = {
     "multiplication:4x4": "digits reversed, partial products as steps, as Internalize_CoT publishes them",
@@ -59,3 +65,97 @@ def _numbers(form: str, rest: str, text: str, example: str, field: str) -> list[
     good = all(1 <= number <= MOST for number in numbers)
     require(good, field, f"numbers lie in 1…{MOST}, got {text!r}")
     return numbers
+
+
+@dataclass(frozen=True)
+class AutomatonProblems:
+    """σ_1 … σ_T asked, q_1 … q_{T-1} as steps, q_T answered; `x1` is a symbol and `q1` a state."""
+
+    label: str
+    task: Semiautomaton
+    horizon: int
+    inputs: str = "uniform"
+
+    @property
+    def name(self) -> str:
+        return f"semiautomaton:{self.label}:{self.horizon}"
+
+    def draw(self, source: random.Random) -> Problem:
+        probabilities = parse_inputs(self.inputs, self.task.symbols).probabilities
+        drawn = source.choices(range(self.task.symbols), probabilities, k=self.horizon)
+        states = self.task.trace(torch.tensor(drawn))[1:].tolist()
+        names = [f"q{self.task.state_names[state]}" for state in states]
+        return Problem(" ".join(f"x{self.task.symbol_names[s]}" for s in drawn), tuple(names[:-1]), names[-1])
+
+    def solve(self, question: str) -> str:
+        """Symbol by symbol, on the table itself."""
+        state = self.task.initial_state
+        for word in question.split():
+            state = int(self.task.table[state, self.task.symbol_names.index(word[1:])])
+        return f"q{self.task.state_names[state]}"
+
+    def key(self, question: str) -> str:
+        return question
+
+    def companions(self) -> Mapping[str, Problems]:
+        return {"binomial": replace(self, inputs="binomial:0.8")} if self.task.symbols > 1 else {}
+
+
+SPARE = 3
+"""Nodes that a graph needs beside those of the path: the other candidate and two more."""
+
+
+@dataclass(frozen=True)
+class Reachability:
+    """Edges in any order, a start and two nodes, of which one can be reached, over exactly `hops` edges.
+
+    `n1 > n4 , n4 > n2 , … : n1 ? n2 n7` is answered `n2`; a step says the node that a hop leads to.
+    """
+
+    nodes: int = 10
+    hops: int = 3
+
+    @property
+    def name(self) -> str:
+        return f"reachability:{self.nodes}:{self.hops}"
+
+    def draw(self, source: random.Random) -> Problem:
+        names = [f"n{i}" for i in range(self.nodes)]
+        source.shuffle(names)
+        path, others = names[: self.hops + 1], names[self.hops + 1 :]
+        split = source.randint(1, len(others) - 1)
+        dead_ends, apart = others[:split], others[split:]
+        edges = {*pairwise(path)}
+        # a dead end hangs on the path but not on its last node; what is apart leads to anywhere from outside
+        edges |= {(source.choice(path[:-1]), node) for node in dead_ends}
+        for i, node in enumerate(apart):
+            edges.add((node, source.choice([*path, *dead_ends, *apart[:i]])))
+        wrong = source.choice(apart)
+        listed = sorted(edges)
+        source.shuffle(listed)
+        asked = [path[-1], wrong]
+        source.shuffle(asked)
+        question = f"{' , '.join(f'{a} > {b}' for a, b in listed)} : {path[0]} ? {' '.join(asked)}"
+        return Problem(question, tuple(path[1:]), path[-1])
+
+    def solve(self, question: str) -> str:
+        graph, _, asked = question.partition(" : ")
+        start, _, candidates = asked.partition(" ? ")
+        edges = [tuple(edge.split(" > ")) for edge in graph.split(" , ")]
+        reached = {start}
+        while True:
+            more = {b for a, b in edges if a in reached} - reached
+            if not more:
+                (found,) = (node for node in candidates.split() if node in reached)
+                return found
+            reached |= more
+
+    def key(self, question: str) -> str:
+        graph, _, asked = question.partition(" : ")
+        start, _, candidates = asked.partition(" ? ")
+        return f"{sorted(graph.split(' , '))} {start} {sorted(candidates.split())}"
+
+    def companions(self) -> Mapping[str, Problems]:
+        """As many hops more as the nodes allow, so that no name is new."""
+        more = min(self.hops + 2, self.nodes - SPARE)
+        return {"hops": replace(self, hops=more)} if more > self.hops else {}
