@@ -11,7 +11,7 @@ import pytest
 from internalize import ChainConfig, ModelConfig, ScheduleConfig
 from internalize.analysis.frontier import fit_law, search
 from internalize.analysis.race import (
-    Finish,
+    RaceFinish,
     as_latex,
     as_markdown,
     entrant_config,
@@ -40,8 +40,10 @@ def said(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
 # Race ----------------------------------------------------------------------------------------------------
 
 
-def finish(entrant: str, seed: int, cost: float | None, ood: float = 0.5, chain: float | None = None) -> Finish:
-    return Finish(entrant, seed, cost is not None, cost, 100.0, 0.9, ood, chain)
+def finish(
+    entrant: str, seed: int, cost: float | None, ood: float = 0.5, chain: float | None = None
+) -> RaceFinish:
+    return RaceFinish(entrant, seed, cost is not None, cost, 100.0, 0.9, ood, chain)
 
 
 def test_standings_on_planted_outcomes() -> None:

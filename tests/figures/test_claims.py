@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from internalize.figures.figure import Claim, ClaimTest, Control, judge, strictest_level
+from internalize.figures.figure import Claim, ClaimTest, PositiveControl, judge, strictest_level
 from internalize.figures.numbers import Alike, Larger, MeanBeyond, WithField
 from internalize.figures.rates import Always, MoreOften, OftenWithout, RateAbove, RateBelow, RateBetween
 from internalize.figures.rows import group
@@ -28,7 +28,7 @@ def counts(a: int, b: int, n: int = 15, **more: Any) -> Rows:
     ]
 
 
-def verdict(test: ClaimTest, rows: Sequence[dict[str, Any]], controls: Sequence[Control] = ()) -> str:
+def verdict(test: ClaimTest, rows: Sequence[dict[str, Any]], controls: Sequence[PositiveControl] = ()) -> str:
     return judge([Claim("one", "", test, controls)], rows)[0].word
 
 
@@ -270,7 +270,7 @@ def test_a_fact_needs_no_statistics() -> None:
 def test_a_failed_control_is_not_testable() -> None:
     """Right would be confirmed to be worse, but left does not work either: nothing can be said."""
     test = MoreOften(A, B, "succeeded")
-    control = Control("A learns", A, "learned")
+    control = PositiveControl("A learns", A, "learned")
     rows = [{**row, "learned": row["seed"] < 3} for row in counts(9, 0)]
     judged = judge([Claim("one", "", test, [control])], rows)[0]
     assert (judged.word, judged.numbers) == ("not testable here", "A learns: 3 of 15 runs of A")
@@ -279,7 +279,7 @@ def test_a_failed_control_is_not_testable() -> None:
 
 
 def test_a_control_at_each_task_leaves_out_the_tasks_where_it_fails() -> None:
-    control = Control("A works", A, "works", by="task")
+    control = PositiveControl("A works", A, "works", by="task")
     rows = [{**row, "works": row["task"] == "C2"} for task in ("C2", "C3") for row in counts(6, 0, task=task)]
     judged = judge([Claim("one", "", MoreOften(A, B, "succeeded", strata="task"), [control])], rows)[0]
     assert judged.word == "confirmed"
@@ -290,7 +290,7 @@ def test_a_control_at_each_task_leaves_out_the_tasks_where_it_fails() -> None:
 
 
 def test_too_few_successes_to_compare_what_they_lose() -> None:
-    control = Control("succeeds", A, "succeeded", least=0.0, fewest=3)
+    control = PositiveControl("succeeds", A, "succeeded", least=0.0, fewest=3)
     test = MeanBeyond(group("good", method="a", succeeded=True), "gap", "above")
     few = [{**row, "gap": 0.2} for row in counts(2, 0)]
     assert verdict(test, few, [control]) == "not testable here"

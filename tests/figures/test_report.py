@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from internalize.cli import main
-from internalize.figures.figure import Material, judge
+from internalize.figures.figure import DrawingMaterial, judge
 from internalize.figures.paper import find_figure
 from internalize.figures.report import with_indices
 from internalize.figures.results import Made, write
@@ -30,7 +30,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
         figure = find_figure(name)
         rows = plant(figure, "laptop", AS_CLAIMED[name])
         judged = judge(figure.claims, rows)
-        material = Material("laptop", rows, results / "no-runs")
+        material = DrawingMaterial("laptop", rows, results / "no-runs")
         write(
             Made(figure, "laptop", figure.sweep("laptop"), material, ["C2 <b>: not begun"], judged),
             results / name,

@@ -43,7 +43,7 @@ EXTRAS = ("rehearsal", "fixed")
 
 
 @dataclass(frozen=True)
-class Finish:
+class RaceFinish:
     """One run of an entrant, as far as the race is concerned."""
 
     entrant: str
@@ -111,9 +111,9 @@ def _cost_in_equal_stages(iterations: int, steps: Sequence[float]) -> float:
     return sum(size * step for size, step in zip(sizes, steps, strict=True))
 
 
-def finish_of(entrant: str, seed: int, summary: Mapping[str, Any]) -> Finish:
+def finish_of(entrant: str, seed: int, summary: Mapping[str, Any]) -> RaceFinish:
     """From the results of a run."""
-    return Finish(
+    return RaceFinish(
         entrant,
         seed,
         bool(summary["internalized"]),
@@ -126,7 +126,7 @@ def finish_of(entrant: str, seed: int, summary: Mapping[str, Any]) -> Finish:
 
 
 @dataclass(frozen=True)
-class Standing:
+class RaceStanding:
     """An entrant, over all its seeds."""
 
     entrant: str
@@ -153,7 +153,7 @@ class Standing:
         }
 
 
-def standings(finishes: Sequence[Finish], operations: float) -> list[Standing]:
+def standings(finishes: Sequence[RaceFinish], operations: float) -> list[RaceStanding]:
     """The quickest first: by the share that internalized, then by the mean cost."""
     found = [
         _standing(entrant, [finish for finish in finishes if finish.entrant == entrant], operations)
@@ -162,11 +162,11 @@ def standings(finishes: Sequence[Finish], operations: float) -> list[Standing]:
     return sorted(found, key=lambda standing: (-standing.internalized.value, standing.mean_cost))
 
 
-def _standing(entrant: str, own: Sequence[Finish], operations: float) -> Standing:
+def _standing(entrant: str, own: Sequence[RaceFinish], operations: float) -> RaceStanding:
     through = [finish for finish in own if finish.cost is not None]
     chains = [finish.chain_accuracy for finish in own if finish.chain_accuracy is not None]
     shares = waiting_shares([finish.cost for finish in own])
-    return Standing(
+    return RaceStanding(
         entrant,
         Rate(len(through), len(own)),
         next((cost for cost, share in shares if share <= 0.5), None),
@@ -192,7 +192,7 @@ def waiting_shares(costs: Sequence[float | None]) -> list[tuple[float, float]]:
 HEADINGS = ("method", "internalized", "median operations", "mean operations", "ID", "OOD", "chain kept")
 
 
-def cells(standing: Standing) -> tuple[str, ...]:
+def cells(standing: RaceStanding) -> tuple[str, ...]:
     median = "not reached" if standing.median_cost is None else f"{standing.median_cost:.2e}"
     kept = standing.chain
     return (
@@ -328,7 +328,9 @@ def _tuned(arguments: RaceArguments, base: dict[str, ChainConfig]) -> dict[str, 
     return chosen
 
 
-def _finishes(runs: Sequence[tuple[str, ChainConfig]], arguments: RaceArguments, title: str) -> list[Finish]:
+def _finishes(
+    runs: Sequence[tuple[str, ChainConfig]], arguments: RaceArguments, title: str
+) -> list[RaceFinish]:
     with own_files():
         prepared = [prepare(config) for _, config in runs]
     outcomes = train_side_by_side(prepared, arguments.execution, arguments.workers, title)
@@ -340,7 +342,7 @@ def _finishes(runs: Sequence[tuple[str, ChainConfig]], arguments: RaceArguments,
     return found
 
 
-def draw_race(finishes: Sequence[Finish], operations: float) -> Figure:
+def draw_race(finishes: Sequence[RaceFinish], operations: float) -> Figure:
     """The share of runs that have not internalized, against operations spent."""
     figure, panel = new_figure()
     for number, entrant in enumerate(dict.fromkeys(finish.entrant for finish in finishes)):

@@ -1,7 +1,7 @@
 """The figures of the paper and the frame that makes them: cases, claims, verdicts, results, the report."""
 
 from internalize.figures.cases import Grid
-from internalize.figures.figure import Claim, Control, Figure, Material
+from internalize.figures.figure import Claim, DrawingMaterial, Figure, PositiveControl
 from internalize.figures.numbers import Alike, Larger, MeanBeyond, WithField
 from internalize.figures.rates import Always, MoreOften, OftenWithout, RateAbove, RateBelow, RateBetween
 from internalize.figures.results import make, plan
@@ -12,16 +12,16 @@ __all__ = [
     "Alike",
     "Always",
     "Claim",
-    "Control",
     "CostsMore",
+    "DrawingMaterial",
     "Figure",
     "GainsMore",
     "Grid",
     "Larger",
-    "Material",
     "MeanBeyond",
     "MoreOften",
     "OftenWithout",
+    "PositiveControl",
     "RateAbove",
     "RateBelow",
     "RateBetween",

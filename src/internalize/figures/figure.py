@@ -36,7 +36,7 @@ ColumnsOfRun = Callable[[FigureRow, Run], dict[str, Any]]
 
 
 @dataclass(frozen=True)
-class Material:
+class DrawingMaterial:
     """All that a drawing is made of."""
 
     tier: Tier
@@ -69,7 +69,7 @@ class Figure:
     """What one sees, in a line."""
     tiers: Tiers
     """The cases of each tier; not every figure has all of them."""
-    draw: Callable[[Material], Drawing]
+    draw: Callable[[DrawingMaterial], Drawing]
     caption: str
     claims: Sequence[Claim]
     notes: Sequence[str] = ()
@@ -172,7 +172,7 @@ class ClaimTest(Protocol):
 
 
 @dataclass(frozen=True)
-class Control:
+class PositiveControl:
     """What must hold for a claim to be judged: an outcome that comes often enough in a group."""
 
     sentence: str
@@ -209,7 +209,7 @@ class Claim:
     name: str
     sentence: str
     test: ClaimTest
-    controls: Sequence[Control] = ()
+    controls: Sequence[PositiveControl] = ()
     headline: bool = False
     """Whether it stands in the README's table."""
 
@@ -223,15 +223,15 @@ MOSTLY = 1 / 2
 """The bar for *succeeds* and *fails*: the larger part of the runs."""
 
 
-def chain_learned(*groups: Members, by: str | None = None) -> list[Control]:
+def chain_learned(*groups: Members, by: str | None = None) -> list[PositiveControl]:
     """Stage 1 taught the chain: only then is there something to internalize."""
-    return [Control("stage 1 learned the chain", members, "chain_learned", by=by) for members in groups]
+    return [PositiveControl("stage 1 learned the chain", members, "chain_learned", by=by) for members in groups]
 
 
-def succeeds_first(members: Members, by: str | None = None, fewest: int = 3) -> Control:
+def succeeds_first(members: Members, by: str | None = None, fewest: int = 3) -> PositiveControl:
     """Runs must succeed in distribution before what they lose outside of it can be compared."""
     sentence = "the answer succeeds in distribution"
-    return Control(sentence, members, "succeeded", least=0.0, fewest=fewest, by=by)
+    return PositiveControl(sentence, members, "succeeded", least=0.0, fewest=fewest, by=by)
 
 
 Word = Literal["confirmed", "contradicted", "inconclusive", "not testable here", "planned"]

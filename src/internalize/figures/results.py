@@ -13,7 +13,15 @@ from internalize.configs.files import make_folder, write_output
 from internalize.display.terminal import duration
 from internalize.errors import require
 from internalize.figures.cases import Tier, planned_rows, varied
-from internalize.figures.figure import PAPER_TIER, Claim, Figure, Judgement, Material, judge, strictest_level
+from internalize.figures.figure import (
+    PAPER_TIER,
+    Claim,
+    DrawingMaterial,
+    Figure,
+    Judgement,
+    judge,
+    strictest_level,
+)
 from internalize.figures.rows import FigureRow
 from internalize.runs.folder import Run
 from internalize.runs.location import runs_folder
@@ -38,7 +46,7 @@ class Made:
     figure: Figure
     tier: Tier
     sweep: Sweep
-    material: Material
+    material: DrawingMaterial
     missing: Sequence[str]
     """The cases without a finished run, and why; those for later are not among them."""
     judgements: Sequence[Judgement]
@@ -107,7 +115,7 @@ def read(figure: Figure, tier: Tier, out: Path) -> Made:
     judged = (
         judge(figure.claims, rows, lambda claim: cost_of_claim(figure, tier, claim)) if tier != "smoke" else []
     )
-    return Made(figure, tier, sweep, Material(tier, rows, out), missing, judged)
+    return Made(figure, tier, sweep, DrawingMaterial(tier, rows, out), missing, judged)
 
 
 def cost_of_claim(figure: Figure, tier: Tier, claim: Claim) -> str:

@@ -130,7 +130,9 @@ def outcome_as_json(outcome: SweepOutcome) -> dict[str, Any]:
 # Collecting ----------------------------------------------------------------------------------------------
 
 
-def groups_table(name: str, groups: Sequence[Group], by: Sequence[str], results: Sequence[str]) -> RichTable:
+def groups_table(
+    name: str, groups: Sequence[FieldGroup], by: Sequence[str], results: Sequence[str]
+) -> RichTable:
     """Rates of the finished runs with Wilson intervals of 95 %."""
     rows = []
     for group in groups:
@@ -141,7 +143,7 @@ def groups_table(name: str, groups: Sequence[Group], by: Sequence[str], results:
     return results_table(f"{name}: share of finished runs, 95 % intervals (Wilson)", headings, rows)
 
 
-def groups_as_json(groups: Sequence[Group]) -> list[dict[str, Any]]:
+def groups_as_json(groups: Sequence[FieldGroup]) -> list[dict[str, Any]]:
     return [
         {
             "fields": group.fields,
@@ -251,7 +253,7 @@ class Collected:
 
 
 @dataclass(frozen=True)
-class Group:
+class FieldGroup:
     """The runs that agree in some fields."""
 
     fields: dict[str, Json]
@@ -313,7 +315,7 @@ def _hashable(value: Any) -> Any:
     return tuple(map(_hashable, value)) if isinstance(value, list) else value
 
 
-def groups(collected: Collected, by: Sequence[str], results: Sequence[str] = ()) -> list[Group]:
+def groups(collected: Collected, by: Sequence[str], results: Sequence[str] = ()) -> list[FieldGroup]:
     """Rates with Wilson intervals, by the values of config fields, in the order in which these first come.
 
     results: which of the results that are yes or no; all if none are named.
@@ -330,7 +332,7 @@ def groups(collected: Collected, by: Sequence[str], results: Sequence[str] = ())
     for row in collected.rows:
         finished[_key(row, by)].append(row)
     return [
-        Group(
+        FieldGroup(
             dict(zip(by, key, strict=True)),
             len(finished[key]),
             count,

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from internalize.kinds.text.generation import Asked, write_answers
+from internalize.kinds.text.generation import Prompts, write_answers
 from internalize.kinds.text.network import answer_logits, build, find_model, settle_sizes
 from internalize.kinds.text.rendering import CutRow, Markers, TextRenderer, collate
 from tests.kinds.text.toys import SHAPES, shape_file
@@ -69,7 +69,7 @@ def test_batches_with_cache_write_what_single_rows_without_it_write(
     model = model_of(name, tmp_path)
     prompts = [[*row.question, MARKERS.chain] for row in ROWS] + [[7, 7, MARKERS.chain]]
     wanted = [slow_answer(model, prompt, 12, budget) for prompt in prompts]
-    found = write_answers(model, [Asked(prompt) for prompt in prompts], MARKERS, 12, 4, budget)
+    found = write_answers(model, [Prompts(prompt) for prompt in prompts], MARKERS, 12, 4, budget)
     assert found == wanted
     assert len({tuple(answer) for answer in found}) > 2  # else there would be nothing to confuse
 
@@ -101,7 +101,7 @@ def test_kept_positions_are_those_of_the_whole_row(name: str, tmp_path: Path) ->
         torch.testing.assert_close(
             together[i, : length - batch.first], alone[batch.first :], rtol=1e-4, atol=1e-5
         )
-        asked.append(Asked(form.prompt(row, k), form.places(row, k), row.chain))
+        asked.append(Prompts(form.prompt(row, k), form.places(row, k), row.chain))
     found = write_answers(model, asked, MARKERS, 10, 4, chain_budget=1)
     for answer, row, question in zip(found, ROWS, asked, strict=True):
         tokens, places = list(question.prompt), list(range(len(question.prompt)))

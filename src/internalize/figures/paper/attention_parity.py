@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from internalize.errors import BadInput
 from internalize.figures.cases import JUDGING_SEEDS, Grid, Tiers
-from internalize.figures.figure import MOSTLY, Claim, Figure, Material
+from internalize.figures.figure import MOSTLY, Claim, DrawingMaterial, Figure
 from internalize.figures.rates import RateAbove
 from internalize.figures.rows import FigureRow, group, no_columns
 from internalize.kinds.parity.config import ParityConfig
@@ -40,7 +40,7 @@ def phase_columns(row: FigureRow, run: Run) -> dict[str, Any]:
     return {"one_a_phase": len(phases) == row["k"] and all(phase["prefix_recovered"] for phase in phases)}
 
 
-def draw(material: Material) -> Drawing:
+def draw(material: DrawingMaterial) -> Drawing:
     """W after every phase, of the lowest seed whose weights were kept."""
     from internalize.kinds.parity.drawing import draw_attention
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from internalize.constructions.counter import prime_powers
 from internalize.constructions.general import Sizes, compare_sizes
 from internalize.figures.cases import Tier
-from internalize.figures.figure import Claim, Figure, Material, nothing_more
+from internalize.figures.figure import Claim, DrawingMaterial, Figure, nothing_more
 from internalize.figures.rates import Always
 from internalize.figures.rows import group, no_columns
 
@@ -67,7 +67,7 @@ def _row(entry: Sizes, sizes: dict[int, Sizes]) -> dict[str, Any]:
     }
 
 
-def draw(material: Material) -> Drawing:
+def draw(material: DrawingMaterial) -> Drawing:
     from internalize.constructions.comparison import draw_sizes
 
     return draw_sizes(compare_sizes([row["n"] for row in material.rows], HORIZON), HORIZON)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from internalize.display.charts import rate_lines
 from internalize.display.plots import new_figure
 from internalize.figures.cases import CELL, PAPER, PAPER_SEEDS, SMOKE, SMOKE_SEEDS, TEN_SEEDS, TOY, Grid, Tiers
-from internalize.figures.figure import Claim, Figure, Material, chain_learned
+from internalize.figures.figure import Claim, DrawingMaterial, Figure, chain_learned
 from internalize.figures.numbers import WithField
 from internalize.figures.rows import group, rate
 
@@ -46,7 +46,7 @@ CLAIMS = [
 ]
 
 
-def draw(material: Material) -> Drawing:
+def draw(material: DrawingMaterial) -> Drawing:
     """Success over heads on a logarithmic axis; a panel for each width, a line for each depth."""
     widths = sorted({row["model.width"] for row in material.rows})
     figure, axes = new_figure(

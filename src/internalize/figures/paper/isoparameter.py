@@ -20,7 +20,7 @@ from internalize.figures.cases import (
     Grid,
     Tiers,
 )
-from internalize.figures.figure import MOSTLY, Claim, Figure, Material, chain_learned
+from internalize.figures.figure import MOSTLY, Claim, DrawingMaterial, Figure, chain_learned
 from internalize.figures.numbers import WithField
 from internalize.figures.rates import RateBelow
 from internalize.figures.rows import FigureRow, chain_columns, group, rate
@@ -113,7 +113,7 @@ def columns(row: FigureRow, cases: Sequence[FigureRow]) -> dict[str, Any]:
     }
 
 
-def draw(material: Material) -> Drawing:
+def draw(material: DrawingMaterial) -> Drawing:
     """Rates over width: a panel for each task, a line for each number of parameters, the depth at each
     point."""
     tasks = list(dict.fromkeys(row["task"] for row in material.rows))

@@ -23,7 +23,7 @@ from internalize.figures.cases import (
     Grid,
     Tiers,
 )
-from internalize.figures.figure import MOSTLY, Claim, Control, Figure, Material, chain_learned
+from internalize.figures.figure import MOSTLY, Claim, DrawingMaterial, Figure, PositiveControl, chain_learned
 from internalize.figures.numbers import Larger
 from internalize.figures.rates import MoreOften, RateBelow, RateBetween
 from internalize.figures.rows import FigureRow, Members, chain_columns, group, rate
@@ -85,9 +85,9 @@ RIGHT_CELL = group("right", method="right", encoding="absolute", beside_inductiv
 LEFT_OF_THE_PAPER = group("left", method="left", encoding="absolute", task=("C3", "C5", "C7"), large=True)
 
 
-def works(members: Members) -> Control:
+def works(members: Members) -> PositiveControl:
     """Without a curriculum that works, an encoding says nothing about one that does not."""
-    return Control(f"{members.label} works", members, "internalized", by="task")
+    return PositiveControl(f"{members.label} works", members, "internalized", by="task")
 
 
 CLAIMS = [
@@ -161,7 +161,7 @@ def columns(row: FigureRow, cases: Sequence[FigureRow]) -> dict[str, Any]:
     }
 
 
-def draw(material: Material) -> Drawing:
+def draw(material: DrawingMaterial) -> Drawing:
     """A row for each task and a column for each encoding: when runs internalized. Last: success in equal
     stages."""
     timed = [

@@ -25,7 +25,15 @@ from internalize.figures.cases import (
     Tiers,
     with_horizons,
 )
-from internalize.figures.figure import EXISTS, MOSTLY, Claim, Figure, Material, chain_learned, succeeds_first
+from internalize.figures.figure import (
+    EXISTS,
+    MOSTLY,
+    Claim,
+    DrawingMaterial,
+    Figure,
+    chain_learned,
+    succeeds_first,
+)
 from internalize.figures.numbers import Alike, Larger, MeanBeyond
 from internalize.figures.rates import MoreOften, RateAbove
 from internalize.figures.rows import NEAR_CHANCE, FigureRow, chain_columns, group, rate
@@ -163,7 +171,7 @@ def columns(row: FigureRow, cases: Sequence[FigureRow]) -> dict[str, Any]:
     return {**chain_columns(row, cases), "place": place, "by_curriculum": row["method"] not in ("cot", "e2e")}
 
 
-def draw(material: Material) -> Drawing:
+def draw(material: DrawingMaterial) -> Drawing:
     """Success rates ID and OOD, and the length of the answers; a cluster for each task and horizon."""
     places = list(dict.fromkeys((row["task"], row["horizon"]) for row in material.rows))
     names = [f"{task_name(task)}\nT={horizon}" for task, horizon in places]

@@ -22,7 +22,7 @@ from internalize.figures.cases import (
     Tiers,
     with_horizons,
 )
-from internalize.figures.figure import EXISTS, Claim, Figure, Material
+from internalize.figures.figure import EXISTS, Claim, DrawingMaterial, Figure
 from internalize.figures.rates import MoreOften, OftenWithout, RateAbove
 from internalize.figures.rows import group, rate
 
@@ -85,7 +85,7 @@ WAYS = {
 """How a model is asked: which runs, and the names of its results ID and OOD."""
 
 
-def draw(material: Material) -> Drawing:
+def draw(material: DrawingMaterial) -> Drawing:
     tasks = list(dict.fromkeys(row["task"] for row in material.rows))
     figure, axes = new_figure(1, 2, width=max(8.0, 3 + 2.2 * len(tasks)), height=4.0, sharey=True)
     for i, (axis, title) in enumerate(zip(axes, ("in distribution", "out of distribution"), strict=True)):

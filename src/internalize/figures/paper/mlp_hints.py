@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from internalize.figures.cases import Grid, Tiers
-from internalize.figures.figure import MOSTLY, Claim, Control, Figure, Material, nothing_more
+from internalize.figures.figure import MOSTLY, Claim, DrawingMaterial, Figure, PositiveControl, nothing_more
 from internalize.figures.numbers import MeanBeyond
 from internalize.figures.rates import RateAbove
 from internalize.figures.rows import NEAR_CHANCE, FigureRow, group
@@ -39,7 +39,7 @@ TIERS: Tiers = {
 }
 
 DIRECT, CURRICULUM, MIXTURE = (group(name, method=name) for name in METHODS)
-LEARNS = Control("the curriculum learns the target without hints", CURRICULUM, "succeeded")
+LEARNS = PositiveControl("the curriculum learns the target without hints", CURRICULUM, "succeeded")
 CLAIMS = [
     Claim(
         "direct-fails",
@@ -88,7 +88,7 @@ def columns(row: FigureRow, cases: Sequence[FigureRow]) -> dict[str, Any]:
     }
 
 
-def draw(material: Material) -> Drawing:
+def draw(material: DrawingMaterial) -> Drawing:
     """Accuracy without hints over training samples: a line the mean over seeds, a band from least to most."""
     from internalize.display.plots import draw_hint_accuracy
     from internalize.kinds.hints.evaluation import curve_rows, curves, in_order

@@ -20,7 +20,7 @@ from internalize.figures.cases import (
     Tiers,
     with_horizons,
 )
-from internalize.figures.figure import Claim, Figure, Material, chain_learned
+from internalize.figures.figure import Claim, DrawingMaterial, Figure, chain_learned
 from internalize.figures.numbers import MeanBeyond
 from internalize.figures.rows import FigureRow, chain_outcomes, group, stage_ends
 from internalize.runs.folder import Run
@@ -72,7 +72,7 @@ def ood_columns(row: FigureRow, run: Run) -> dict[str, Any]:
     return {**chain_outcomes(row, run), "ood_gap_trend": trend, "stages_kept": len(gaps)}
 
 
-def draw(material: Material) -> Drawing:
+def draw(material: DrawingMaterial) -> Drawing:
     """A panel for each task and curriculum, with every seed."""
     places = list(dict.fromkeys((row["task"], row["method"]) for row in material.rows))
     size = {"width": 1 + 4.2 * len(places), "height": 3.9}

@@ -18,7 +18,7 @@ from internalize.figures.cases import (
     Grid,
     Tiers,
 )
-from internalize.figures.figure import Claim, Figure, Material, chain_learned
+from internalize.figures.figure import Claim, DrawingMaterial, Figure, chain_learned
 from internalize.figures.rows import FigureRow, chain_columns, group, rate
 from internalize.figures.waiting import CostsMore, GainsMore, Sooner, waits_of
 
@@ -106,7 +106,7 @@ def columns(row: FigureRow, cases: Sequence[FigureRow]) -> dict[str, Any]:
     return {**chain_columns(row, cases), "wide": row["model.mlp"] is None}
 
 
-def draw(material: Material) -> Drawing:
+def draw(material: DrawingMaterial) -> Drawing:
     """Rates and times by order; what kind of number it is stands below it."""
     orders = sorted({row["order"] for row in material.rows})
     kinds = {row["order"]: row["order_kind"] for row in material.rows}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from internalize.display.plots import INK, PALETTE, new_figure
 from internalize.figures.cases import JUDGING_SEEDS, Grid, Tiers
-from internalize.figures.figure import MOSTLY, Claim, Figure, Material, nothing_more
+from internalize.figures.figure import MOSTLY, Claim, DrawingMaterial, Figure, nothing_more
 from internalize.figures.rates import RateAbove, RateBelow
 from internalize.figures.rows import group, no_columns
 from internalize.kinds.parity.config import ParityConfig
@@ -60,7 +60,7 @@ NAMES = {
 """Quantities whose plain names have indices."""
 
 
-def draw(material: Material) -> Drawing:
+def draw(material: DrawingMaterial) -> Drawing:
     """One panel for each quantity: every seed of the largest size, each phase, and the bound that the proof
     wants."""
     from internalize.kinds.parity.watch import QUANTITIES

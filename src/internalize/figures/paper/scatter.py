@@ -25,7 +25,15 @@ from internalize.figures.cases import (
     Tiers,
     with_horizons,
 )
-from internalize.figures.figure import EXISTS, MOSTLY, Claim, Figure, Material, chain_learned, succeeds_first
+from internalize.figures.figure import (
+    EXISTS,
+    MOSTLY,
+    Claim,
+    DrawingMaterial,
+    Figure,
+    chain_learned,
+    succeeds_first,
+)
 from internalize.figures.numbers import WithField
 from internalize.figures.rates import MoreOften, RateAbove, RateBelow
 from internalize.figures.rows import FigureRow, chain_columns, group
@@ -150,7 +158,7 @@ def _shape(row: FigureRow) -> list[Any]:
     return [row[f"model.{name}"] for name in ("depth", "width", "heads")]
 
 
-def draw(material: Material) -> Drawing:
+def draw(material: DrawingMaterial) -> Drawing:
     """Two panels for each task, all of it and the upper corner; a colour for each depth, a marker for each
     method."""
     tasks = list(dict.fromkeys(row["task"] for row in material.rows))

@@ -48,7 +48,7 @@ Which = Literal["theorem", "threshold", "stall", "contrast"]
 
 
 @dataclass(frozen=True)
-class Grid:
+class DiagramGrid:
     """A diagram's points: each is a config, and what it is called along the axes."""
 
     name: str
@@ -64,7 +64,7 @@ THRESHOLD_STEP_SIZES = (1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
 THRESHOLD_BATCHES = (128, 256, 512, 1024, 2048, 4096, 16384)
 
 
-def theorem_grids(d: int, k: int) -> list[Grid]:
+def theorem_grids(d: int, k: int) -> list[DiagramGrid]:
     """B/d³ for several d; B/d³ against η·d, and T/d against η·d, for this d and k."""
 
     def point(d: int, k: int, batch: float = 4.0, eta: float = 1.0, length: float = 20.0) -> ParityConfig:
@@ -74,10 +74,14 @@ def theorem_grids(d: int, k: int) -> list[Grid]:
     lines = [({"B/d³": b}, point(n, m, batch=b)) for n, m in SCALED_SIZES for b in BATCHES]
     wide = [({"η·d": e, "B/d³": b}, point(d, k, batch=b, eta=e)) for e in STEP_SIZES for b in BATCHES]
     long = [({"η·d": e, "T/d": t}, point(d, k, eta=e, length=t)) for e in STEP_SIZES for t in LENGTHS]
-    return [Grid("batch", tuple(lines)), Grid("batch-step", tuple(wide)), Grid("length-step", tuple(long))]
+    return [
+        DiagramGrid("batch", tuple(lines)),
+        DiagramGrid("batch-step", tuple(wide)),
+        DiagramGrid("length-step", tuple(long)),
+    ]
 
 
-def threshold_grids(d: int, k: int) -> list[Grid]:
+def threshold_grids(d: int, k: int) -> list[DiagramGrid]:
     """The threshold against η at the paper's B, and against B at the paper's η."""
     point = partial(ParityConfig, d=d, k=k, regime="threshold")
     steps: Sequence[tuple[dict[str, float], ParityConfig]] = [
@@ -90,10 +94,10 @@ def threshold_grids(d: int, k: int) -> list[Grid]:
         for b in THRESHOLD_BATCHES
         for t in THRESHOLDS
     ]
-    return [Grid("threshold-step", tuple(steps)), Grid("threshold-batch", tuple(batches))]
+    return [DiagramGrid("threshold-step", tuple(steps)), DiagramGrid("threshold-batch", tuple(batches))]
 
 
-def grids_of(which: Which, d: int, k: int) -> list[Grid]:
+def grids_of(which: Which, d: int, k: int) -> list[DiagramGrid]:
     return theorem_grids(d, k) if which == "theorem" else threshold_grids(d, k)
 
 
@@ -115,7 +119,7 @@ Kept = Mapping[str, Any]
 """What is kept of a run: its summary and its last measurement; nothing of one that diverged."""
 
 
-def success_table(grids: Sequence[Grid], runs: Sequence[Kept], seeds: int) -> Table:
+def success_table(grids: Sequence[DiagramGrid], runs: Sequence[Kept], seeds: int) -> Table:
     """One row for each point: how often the direct answer and the chain were exact, with intervals."""
     points = [(grid, axes, config) for grid in grids for axes, config in grid.points]
     rows = []

@@ -23,7 +23,7 @@ from internalize.kinds.selfplay.positions import Positions, draw_starts, load_ga
 from internalize.kinds.selfplay.trees import (
     NOTHING,
     Games,
-    Table,
+    KernelTable,
     Trees,
     add_roots,
     new_trees,
@@ -216,10 +216,10 @@ def _with_room(said: Evaluations, trees: Trees, nodes: int) -> Trees:
     return trees._replace(**wider)
 
 
-def _table(said: Evaluations) -> Table:
+def _table(said: Evaluations) -> KernelTable:
     said.fit_to_table()
     table = said.positions
-    return Table(
+    return KernelTable(
         player=table.player,
         outcome=table.outcome,
         moves=table.moves,

@@ -18,7 +18,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 
-class Table(NamedTuple):
+class KernelTable(NamedTuple):
     """What the kernels read of `Positions` and `Evaluations`."""
 
     player: NDArray[np.int8]
@@ -87,7 +87,7 @@ def new_trees(nodes: int, moves: int) -> Trees:
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def add_node(table: Table, trees: Trees, position: int, parent: int, parent_move: int) -> int:
+def add_node(table: KernelTable, trees: Trees, position: int, parent: int, parent_move: int) -> int:
     node, start = trees.used[0], trees.used[1]
     first, count = table.first_move[position], table.moves[position]
     trees.position[node] = position
@@ -107,13 +107,13 @@ def add_node(table: Table, trees: Trees, position: int, parent: int, parent_move
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def add_roots(table: Table, trees: Trees, numbers: NDArray[np.int64]) -> None:
+def add_roots(table: KernelTable, trees: Trees, numbers: NDArray[np.int64]) -> None:
     for number in numbers:
         add_node(table, trees, number, -1, -1)
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def choose(table: Table, trees: Trees, node: int, exploration: float) -> int:
+def choose(table: KernelTable, trees: Trees, node: int, exploration: float) -> int:
     """The place of the move that PUCT follows."""
     start, count = trees.move_start[node], table.moves[trees.position[node]]
     scale = exploration * np.sqrt(1.0 + trees.node_visits[node])
@@ -128,7 +128,7 @@ def choose(table: Table, trees: Trees, node: int, exploration: float) -> int:
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def back_up(table: Table, trees: Trees, node: int, move: int, outcome: float) -> None:
+def back_up(table: KernelTable, trees: Trees, node: int, move: int, outcome: float) -> None:
     """Count the outcome, which is player 0's, at every move from the leaf up to the root."""
     while node >= 0:
         mine = outcome if table.player[trees.position[node]] == 0 else 1.0 - outcome
@@ -140,7 +140,7 @@ def back_up(table: Table, trees: Trees, node: int, move: int, outcome: float) ->
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def finish_simulation(table: Table, trees: Trees, games: Games, game: int) -> None:
+def finish_simulation(table: KernelTable, trees: Trees, games: Games, game: int) -> None:
     """Take what the leaf is worth, add its node, and count it upwards."""
     node, position = games.leaf_node[game], games.leaf_position[game]
     move = trees.move_start[node] + games.leaf_move[game]
@@ -157,7 +157,7 @@ def finish_simulation(table: Table, trees: Trees, games: Games, game: int) -> No
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def simulate(table: Table, trees: Trees, games: Games, simulations: int, exploration: float) -> int:
+def simulate(table: KernelTable, trees: Trees, games: Games, simulations: int, exploration: float) -> int:
     """Go on with every search until it is done or needs a position or a value; how many still need something.
 
     Game g's root is node g.

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from internalize.errors import require
-from internalize.kinds.text.generation import Asked, write_answers
+from internalize.kinds.text.generation import Prompts, write_answers
 from internalize.kinds.text.network import weights_of
 from internalize.kinds.text.rendering import CutRow, Kept, TextRenderer
 from internalize.measure.predictor import Prediction
@@ -99,12 +99,12 @@ class TextMeasurement:
         }
 
 
-def asked_of(experiment: TextExperiment, row: CutRow, kept: Kept, budget: int | None) -> Asked:
+def asked_of(experiment: TextExperiment, row: CutRow, kept: Kept, budget: int | None) -> Prompts:
     renderer = experiment.material.renderer
     prompt = renderer.prompt(row, kept, budget)
     if renderer.positions == "closed":
-        return Asked(prompt)
-    return Asked(prompt, renderer.places(row, kept), row.chain)
+        return Prompts(prompt)
+    return Prompts(prompt, renderer.places(row, kept), row.chain)
 
 
 def kept_of(experiment: TextExperiment, row: CutRow, stage: int, budget: int | None) -> Kept:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Asked:
+class Prompts:
     """What a model is asked, and at which position ids it will write."""
 
     prompt: list[int]
@@ -39,7 +39,7 @@ class Asked:
 @torch.no_grad()
 def write_answers(
     model: nn.Module,
-    asked: Sequence[Asked],
+    asked: Sequence[Prompts],
     markers: Markers,
     limit: int,
     batch: int,
@@ -67,7 +67,7 @@ def write_answers(
 class _Places:
     """The position ids at which a batch goes on."""
 
-    def __init__(self, asked: Sequence[Asked], limit: int, markers: Markers, most: int, device: Any) -> None:
+    def __init__(self, asked: Sequence[Prompts], limit: int, markers: Markers, most: int, device: Any) -> None:
         self.kept = asked[0].places is not None
         self.marker = markers.answer
         self.most = most - 1
@@ -95,7 +95,7 @@ def _filled(places: list[int], limit: int) -> list[int]:
 
 
 def _write(
-    model: nn.Module, asked: Sequence[Asked], markers: Markers, limit: int, chain_budget: int | None
+    model: nn.Module, asked: Sequence[Prompts], markers: Markers, limit: int, chain_budget: int | None
 ) -> list[list[int]]:
     device = next(model.parameters()).device
     longest = max(len(row.prompt) for row in asked)

@@ -146,7 +146,7 @@ def _row_flops(experiment: TextExperiment, stage: int) -> float:
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredRows:
     """Rows that a stage is measured by, in one mode."""
 
     rows: int
@@ -156,7 +156,7 @@ class Measured:
     """Tokens of such an answer."""
 
 
-def _measured(experiment: TextExperiment) -> Iterator[Measured]:
+def _measured(experiment: TextExperiment) -> Iterator[MeasuredRows]:
     config, curriculum = experiment.config, experiment.curriculum
     shares = EqualShares(config.iterations, curriculum.stages)
     every = config.evaluation.every or config.iterations + 1
@@ -175,7 +175,7 @@ def _measured(experiment: TextExperiment) -> Iterator[Measured]:
                 rendered = renderer.render(row, kept_of(experiment, row, stage, mode.budget), mode.budget)
                 flops += experiment.costs.answer_flops(rendered.prompt, len(rendered.slots))
                 length += len(rendered.slots)
-            yield Measured(asked, flops / len(rows), length / len(rows))
+            yield MeasuredRows(asked, flops / len(rows), length / len(rows))
         begun = shares.end(stage)
 
 
