@@ -29,13 +29,17 @@ SHAPED = re.compile(r"\b\w+\[Tensor, ")
 NAMES = {name: getattr(jaxtyping, name) for name in ("Bool", "Float", "Float64", "Int", "Shaped")}
 
 
+def in_a_room(module: str) -> bool:
+    return module.startswith("internalize.") and module.split(".")[1] in ROOMS
+
+
 class ShapeFinder(MetaPathFinder):
     """Finds the modules of the rooms whose shapes are checked."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if not name.startswith(tuple(f"internalize.{room}." for room in ROOMS)) or name.startswith(NOT_THERE):
+        if not in_a_room(name) or name.startswith(NOT_THERE):
             return None
         spec = PathFinder.find_spec(name, path, target)
         if spec is not None and spec.loader is not None:
@@ -62,7 +66,7 @@ class ShapeLoader(Loader):
 
 def check_shapes() -> None:
     """From now on, in every module that is not imported yet."""
-    early = [name for name in sys.modules if name.startswith(tuple(f"internalize.{room}." for room in ROOMS))]
+    early = [name for name in sys.modules if in_a_room(name)]
     assert not early, f"imported too early to be checked: {early}"
     sys.meta_path.insert(0, ShapeFinder())
 

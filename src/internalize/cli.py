@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from internalize.configs.command_line import parse
 from internalize.configs.files import dropping_remarks, lead_nowhere, outliving_the_reader, require_plain
 from internalize.configs.named import trusting
-from internalize.errors import BadInput, RunFailed, RunWarning, closest, require_seed
+from internalize.errors import BadInput, Interrupted, RunFailed, RunWarning, closest, require_seed
 
 
 class Command(NamedTuple):
@@ -46,13 +46,13 @@ COMMANDS: dict[str, Command] = {
                        "a sweep's finished runs as one table, rates by any field, and what is missing"),
     "plan": Command("internalize.sweeps.commands", "PlanArguments", "plan_command",
                     "operations, bytes, hours and dollars of sweeps on GPUs, before anything runs"),
-    "runs": Command("internalize.runs.comparison", "RunsArguments", "runs_command",
+    "runs": Command("internalize.runs.commands", "RunsArguments", "runs_command",
                     "list runs, by task, method, status and accuracy"),
-    "runs show": Command("internalize.runs.comparison", "RunsShowArguments", "runs_show_command",
+    "runs show": Command("internalize.runs.commands", "RunsShowArguments", "runs_show_command",
                          "a run's config, results and curves"),
-    "runs compare": Command("internalize.runs.comparison", "RunsCompareArguments", "runs_compare_command",
+    "runs compare": Command("internalize.runs.commands", "RunsCompareArguments", "runs_compare_command",
                             "runs or groups of runs side by side, paired by seed"),
-    "runs export": Command("internalize.runs.comparison", "RunsExportArguments", "runs_export_command",
+    "runs export": Command("internalize.runs.commands", "RunsExportArguments", "runs_export_command",
                            "all runs as one table, CSV or Parquet"),
     "runs page": Command("internalize.explorer.page", "RunsPageArguments", "runs_page_command",
                          "all runs as one page: filter, sort, curves, explorers"),
@@ -60,7 +60,7 @@ COMMANDS: dict[str, Command] = {
                           "delete failed runs, or what finished ones no longer need"),
     "runs trust": Command("internalize.runs.provenance", "RunsTrustArguments", "runs_trust_command",
                           "allow the Python files that runs bring along to be executed"),
-    "runs verify": Command("internalize.runs.manifest", "RunsVerifyArguments", "runs_verify_command",
+    "runs verify": Command("internalize.runs.verification", "RunsVerifyArguments", "runs_verify_command",
                            "check the files of runs for damage, and make anew what can be"),
     "doctor": Command("internalize.runs.doctor", "DoctorArguments", "doctor_command",
                       "versions, devices, disk and extras, and what is wrong"),
@@ -271,8 +271,6 @@ def _warn_in_one_line(message: Warning | str, category: type[Warning], *where: A
 
 
 def _carry_out(function: Callable[[Any], int | None], arguments: Any) -> int:
-    from internalize.runtime.loop import Interrupted
-
     try:
         return function(arguments) or 0
     except Interrupted as stopped:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 
 class BadInput(Exception):
     """An input that cannot be used. The command line prints it as one line and exits with 2.
@@ -19,6 +21,15 @@ class BadInput(Exception):
 
 class RunFailed(RuntimeError):
     """A run that cannot go on: its loss is no number, the disk is full. One line, and exit code 1."""
+
+
+class Interrupted(Exception):
+    """A run that stopped at its user's wish, with a checkpoint written where it has a folder."""
+
+    def __init__(self, number: int, run_path: str | None) -> None:
+        how = "the same command" if run_path is None else f"internalize resume {shlex.quote(run_path)}"
+        super().__init__(f"interrupted; go on with: {how}")
+        self.exit_code = 128 + number
 
 
 class RunWarning(UserWarning):

@@ -13,11 +13,11 @@ import torch
 
 from internalize import ChainConfig, EvaluationConfig, Execution, ModelConfig, Run, ScheduleConfig, train
 from internalize.curricula.schedule import Progress
+from internalize.errors import Interrupted
 from internalize.kinds.chain.config import OptimizerConfig
 from internalize.kinds.chain.cost import Ledger, ledger_from_json
 from internalize.measure import cost
 from internalize.runtime.kind import Streams
-from internalize.runtime.loop import Interrupted
 from tests.runtime.faults import Watcher, results, send
 
 CPU = torch.device("cpu")

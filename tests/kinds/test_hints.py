@@ -14,7 +14,7 @@ from torch import nn
 
 from internalize.cli import main
 from internalize.configs.codec import from_json, to_json
-from internalize.errors import BadInput
+from internalize.errors import BadInput, Interrupted
 from internalize.kinds.entrance import load_experiment, resume, train
 from internalize.kinds.hints import HintsConfig
 from internalize.kinds.hints import experiment as hints_experiment
@@ -23,7 +23,6 @@ from internalize.kinds.hints.experiment import BULK, HintsExperiment
 from internalize.runs.folder import Run
 from internalize.runtime.execution import Execution
 from internalize.runtime.kind import Streams
-from internalize.runtime.loop import Interrupted
 from internalize.tasks.parity import all_bits
 from tests.runtime.faults import Watcher, bytes_of, send
 

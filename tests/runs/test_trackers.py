@@ -12,9 +12,8 @@ import pytest
 
 from internalize import ChainConfig, EvaluationConfig, Execution, ModelConfig, train
 from internalize.cli import main
-from internalize.errors import BadInput, RunWarning
+from internalize.errors import BadInput, Interrupted, RunWarning
 from internalize.runs.trackers import TrackerName, find_trackers
-from internalize.runtime.loop import Interrupted
 from tests.runtime.faults import Watcher, interrupted_at, send
 
 CONFIG = ChainConfig(

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from internalize import ChainConfig, EvaluationConfig, Execution, ModelConfig, Run, ScheduleConfig, train
-from internalize.runtime.loop import Interrupted
+from internalize.errors import Interrupted
 
 CONFIG = ChainConfig(
     task="C2",

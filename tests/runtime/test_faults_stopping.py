@@ -14,11 +14,10 @@ import torch
 
 from internalize import Execution, Run, train
 from internalize.cli import main
-from internalize.errors import RunWarning
+from internalize.errors import Interrupted, RunWarning
 from internalize.kinds.chain.experiment import ChainExperiment
 from internalize.kinds.entrance import resume
 from internalize.runs.checkpoint import checkpoints, load_newest
-from internalize.runtime.loop import Interrupted
 from tests.runtime.faults import CONFIG, WORDS, Watcher, interrupted_at, results, send
 
 

@@ -25,14 +25,13 @@ from internalize.configs.files import require_writable
 from internalize.contract import Row, RunState, Stage
 from internalize.display.plots import PALETTE, new_figure
 from internalize.display.terminal import errors_console, results_table
-from internalize.errors import require
+from internalize.errors import Interrupted, require
 from internalize.kinds.chain.commands import LAPTOP, PresetName, preset_in
 from internalize.kinds.chain.config import ChainConfig
 from internalize.kinds.entrance import run_folder, train
 from internalize.runs.folder import Run
 from internalize.runs.provenance import provenance, seconds_at, seconds_in_all
 from internalize.runtime.execution import Execution, resolve_device
-from internalize.runtime.loop import Interrupted
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -25,7 +25,7 @@ from internalize.display.terminal import errors_console
 from internalize.errors import BadInput, require
 from internalize.explorer.bundle import Bundle, Progress, make_bundle
 from internalize.explorer.subject import last_run, open_subject
-from internalize.runs.comparison import Selection
+from internalize.runs.commands import Selection
 from internalize.runs.index import Entry
 from internalize.runs.storage import read_rows
 

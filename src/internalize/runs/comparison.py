@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-import json
-import shutil
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Annotated, Any, Literal
-
-import tyro
+from typing import TYPE_CHECKING, Any
 
 from internalize.configs.codec import changed_fields
-from internalize.configs.files import is_standard_output
 from internalize.contract import RunState
 from internalize.display.terminal import plain
 from internalize.errors import BadInput, require
 from internalize.runs.folder import Run
-from internalize.runs.index import Entry, Filter, Store
-from internalize.runs.location import run_folders, runs_folder
-from internalize.runs.view import as_json, listing
+from internalize.runs.location import run_folders
 from internalize.statistics import wilson
 from internalize.statistics.groups import mcnemar, paired_difference
 
 if TYPE_CHECKING:
-    from internalize.runs.table import Table
+    pass
 
 
 @dataclass(frozen=True)
@@ -192,151 +184,3 @@ def comparison_text(result: dict[str, Any]) -> str:
         lines.append(f"  difference {pair['difference']:+.4g} over {pair['pairs']} pair(s), {spread}")
         lines.append(f"  successes: McNemar's exact test p = {pair['mcnemar_p']:.3g}")
     return plain("\n".join(lines))
-
-
-State = Literal["new", "running", "interrupted", "failed", "done", "damaged"]
-
-
-@dataclass(frozen=True)
-class Selection:
-    """Which runs."""
-
-    out: Path = field(default_factory=runs_folder)
-    """Folder that holds the run folders."""
-    task: str | None = None
-    """Only runs of this task, circuit or game, such as C7."""
-    method: str | None = None
-    """Only runs of this method, such as left."""
-    status: State | None = None
-    """Only runs in this state."""
-    min_accuracy: float | None = None
-    """Only finished runs with at least this accuracy in distribution, between 0 and 1."""
-
-    def __post_init__(self) -> None:
-        good = self.min_accuracy is None or 0 <= self.min_accuracy <= 1
-        require(good, "min-accuracy", f"must lie in 0…1, got {self.min_accuracy}")
-
-    def filter(self) -> Filter:
-        return Filter(self.task, self.method, self.status, self.min_accuracy)
-
-    def entries(self) -> list[Entry]:
-        return Store(self.out).entries(self.filter())
-
-
-@dataclass(frozen=True)
-class RunsArguments:
-    """List runs: all of them, or those of a task, a method, a state or an accuracy."""
-
-    which: Annotated[Selection, tyro.conf.arg(name="")] = field(default_factory=Selection)
-    rebuild: bool = False
-    """Make the index anew from the folders first."""
-    json: bool = False
-    """Print one JSON list."""
-
-
-def runs_command(arguments: RunsArguments) -> None:
-    if arguments.rebuild:
-        Store(arguments.which.out).rebuild()
-    entries = arguments.which.entries()
-    if arguments.json:
-        print(json.dumps([as_json(entry) for entry in entries]))
-        return
-    if entries:
-        # a file or another program gets whole names, whatever the width of the terminal beside it
-        print(listing(entries, shutil.get_terminal_size().columns if sys.stdout.isatty() else None))
-    print(f"{len(entries):,} run{'' if len(entries) == 1 else 's'} in {arguments.which.out}")
-
-
-@dataclass(frozen=True)
-class RunsShowArguments:
-    """A run's config, results and curves."""
-
-    run: Annotated[Path, tyro.conf.Positional]
-    """The run's folder, or the beginning of its hash."""
-    json: bool = False
-    """Print one JSON object, with all rows of metrics."""
-
-
-def runs_show_command(arguments: RunsShowArguments) -> None:
-    from internalize.runs.folder import Run
-    from internalize.runs.view import described, description
-
-    run = Run.open(arguments.run)
-    print(json.dumps(described(run)) if arguments.json else description(run))
-
-
-@dataclass(frozen=True)
-class RunsCompareArguments:
-    """Runs or groups of runs side by side, with intervals; groups are paired by seed."""
-
-    runs: Annotated[tuple[str, ...], tyro.conf.Positional]
-    """Two or more of: a run's folder, the beginning of a hash, a folder of runs, or a pattern of names such as
-    'runs/C7-T25-left-*'. The first is what the others are compared with."""
-    metric: str = "id_accuracy"
-    """The entry of the results whose differences are looked at."""
-    json: bool = False
-    """Print one JSON object."""
-
-
-def runs_compare_command(arguments: RunsCompareArguments) -> None:
-    require(len(arguments.runs) >= 2, "runs", f"needs at least two to compare, got {len(arguments.runs)}")
-    result = compare(arguments.runs, arguments.metric)
-    print(json.dumps(result) if arguments.json else comparison_text(result))
-
-
-@dataclass(frozen=True)
-class RunsExportArguments:
-    """All runs as one table: a line a run, with its config and results in columns."""
-
-    which: Annotated[Selection, tyro.conf.arg(name="")] = field(default_factory=Selection)
-    csv: Path | None = None
-    """File to write, with commas between the columns; - is standard output."""
-    parquet: Path | None = None
-    """File to write, for pandas, polars, duckdb and others. Needs the extra `parquet`."""
-    public: bool = False
-    """Before the folders are handed on: look in each for what its owner would not publish (paths, names, keys,
-    own files, strangers' files). What is found is listed, nothing is written, and the exit code is 1."""
-
-
-def runs_export_command(arguments: RunsExportArguments) -> int:
-    from internalize.runs.table import export_table
-
-    named = arguments.csv is not None or arguments.parquet is not None
-    require(named or arguments.public, "csv", "name a file to write: --csv FILE or --parquet FILE")
-    entries = arguments.which.entries()
-    if arguments.public and _has_private_matters(arguments.which.out, entries):
-        return 1
-    for line in write_files(export_table(entries), arguments.csv, arguments.parquet):
-        print(line)
-    return 0
-
-
-def _has_private_matters(out: Path, entries: list[Entry]) -> bool:
-    """Say what the folders of these runs hold that is nobody's business."""
-    from internalize.display.terminal import plain
-    from internalize.runs.doctor import private_matters
-
-    found = [f"{out / entry.path}/{line}" for entry in entries for line in private_matters(out / entry.path)]
-    for line in found:
-        print(plain(line))
-    print(f"{len(entries):,} runs looked at, {len(found):,} remarks", file=sys.stderr)
-    return bool(found)
-
-
-def write_files(table: Table, csv: Path | None, parquet: Path | None) -> list[str]:
-    """Write a table of runs to the files that are named; returns a line about each."""
-    from internalize.runs.table import write_csv, write_parquet
-
-    lines = []
-    for option, path, write in (("csv", csv, write_csv), ("parquet", parquet, write_parquet)):
-        if path is None:
-            continue
-        try:
-            write(table, path)
-        except BrokenPipeError:  # its reader has seen enough
-            raise
-        except OSError as error:
-            raise BadInput(option, f"cannot write {path}: {error.strerror}") from None
-        if not is_standard_output(path):  # a remark would stand among the rows
-            lines.append(f"{len(table):,} runs, {len(table.columns)} columns: {path}")
-    return lines

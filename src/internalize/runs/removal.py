@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from internalize.errors import BadInput, require
-from internalize.runs.comparison import Selection
+from internalize.runs.commands import Selection
 from internalize.runs.folder import FORMAT, MARKER, STATES, Run
 from internalize.runs.index import Store
 from internalize.runs.location import hash_in_name

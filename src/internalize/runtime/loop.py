@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import shlex
 import signal
 import sys
 import threading
@@ -21,7 +20,7 @@ import torch
 from torch import Tensor
 
 from internalize.contract import Observer, Row, RunState, Stage
-from internalize.errors import RunFailed, RunWarning
+from internalize.errors import Interrupted, RunFailed, RunWarning
 from internalize.runs.checkpoint import Checkpoint, load_newest, save_checkpoint
 from internalize.runs.folder import Run
 from internalize.runs.manifest import write_manifest
@@ -261,15 +260,6 @@ def _refuse_unless_finite(tensors: Mapping[str, Tensor], stage: Stage) -> None:
     for name, tensor in tensors.items():
         if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
             raise Diverged(f"{name} is not finite at step {stage.step}")
-
-
-class Interrupted(Exception):
-    """A run that stopped at its user's wish, with a checkpoint written where it has a folder."""
-
-    def __init__(self, number: int, run_path: str | None) -> None:
-        how = "the same command" if run_path is None else f"internalize resume {shlex.quote(run_path)}"
-        super().__init__(f"interrupted; go on with: {how}")
-        self.exit_code = 128 + number
 
 
 class StopNow(BaseException):

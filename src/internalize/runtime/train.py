@@ -11,7 +11,7 @@ import torch
 from internalize.configs.named import Source
 from internalize.contract import Observer, Row, RunState
 from internalize.display.terminal import RunView
-from internalize.errors import RunFailed, RunWarning, require
+from internalize.errors import Interrupted, RunFailed, RunWarning, require
 from internalize.runs.folder import Run
 from internalize.runs.manifest import changed_files
 from internalize.runs.provenance import circumstances, now, provenance
@@ -19,7 +19,7 @@ from internalize.runs.storage import naming_disk_trouble, own
 from internalize.runs.trackers import find_trackers
 from internalize.runtime.execution import Execution, resolve_device, surroundings, threads
 from internalize.runtime.kind import Prepared, Streams
-from internalize.runtime.loop import Interrupted, StopNow, compute, execute, listening
+from internalize.runtime.loop import StopNow, compute, execute, listening
 
 
 def train_prepared(prepared: Prepared, execution: Execution, observers: Sequence[Observer] = ()) -> Run:

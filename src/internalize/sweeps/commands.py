@@ -15,7 +15,7 @@ from tyro.constructors import PrimitiveConstructorSpec
 from internalize.configs.named import TrustOption, others_files, own_files
 from internalize.display.terminal import fleet_view
 from internalize.errors import BadInput, require
-from internalize.runs.comparison import write_files
+from internalize.runs.commands import write_files
 from internalize.runs.location import runs_folder
 from internalize.runtime.execution import Execution, resolve_device
 from internalize.runtime.fleet.pool import local_pool

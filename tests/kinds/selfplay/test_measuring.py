@@ -18,8 +18,9 @@ from internalize.kinds.selfplay.evaluation import (
     rates,
     yardstick,
 )
-from internalize.kinds.selfplay.positions import Positions, Searcher, solve_all
+from internalize.kinds.selfplay.positions import Positions
 from internalize.kinds.selfplay.search import Evaluations, Player, Rule
+from internalize.kinds.selfplay.solver import Searcher, solve_all
 from tests.kinds.selfplay.reference import minimax, random_network
 
 THREE = "connect_four(rows=3,columns=3,x_in_row=3)"

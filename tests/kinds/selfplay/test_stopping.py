@@ -12,11 +12,11 @@ import pytest
 pytest.importorskip("pyspiel", reason='needs OpenSpiel: pip install "internalize[selfplay]"')
 
 from internalize.cli import main
+from internalize.errors import Interrupted
 from internalize.kinds.entrance import train
 from internalize.kinds.selfplay import SelfPlayConfig, rounds
 from internalize.runs.checkpoint import checkpoints
 from internalize.runtime.execution import Execution
-from internalize.runtime.loop import Interrupted
 from tests.runtime.faults import results
 
 BRIEF = SelfPlayConfig(

@@ -12,16 +12,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from internalize.contract import Json
-from internalize.kinds.selfplay.positions import (
-    UNKNOWN,
-    UNSOLVED,
-    Positions,
-    Searcher,
-    all_going,
-    draw_starts,
-    solve_all,
-)
+from internalize.kinds.selfplay.positions import UNKNOWN, Positions, all_going, draw_starts
 from internalize.kinds.selfplay.search import Player
+from internalize.kinds.selfplay.solver import UNSOLVED, Searcher, solve_all
 from internalize.measure.internalization import DistributionalInternalization, check_distributional
 from internalize.measure.predictor import Prediction
 

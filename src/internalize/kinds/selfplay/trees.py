@@ -32,6 +32,10 @@ class KernelTable(NamedTuple):
     """Positions whose value may be used without asking."""
 
 
+Table = KernelTable
+"""Its earlier name, by which kernels that numba stored know it; numba reads old ones before it replaces them."""
+
+
 class Trees(NamedTuple):
     """Nodes and moves of all trees. The moves of a node are move_start … in the order of the table's."""
 

@@ -33,14 +33,13 @@ from internalize.contract import (
     event_from_json,
     event_to_json,
 )
-from internalize.errors import BadInput, RunFailed, require
+from internalize.errors import BadInput, Interrupted, RunFailed, require
 from internalize.runs.folder import Run
 from internalize.runs.provenance import usable_cores
 from internalize.runs.storage import Journal, Owned, own, read_rows
 from internalize.runtime.execution import Execution
 from internalize.runtime.fleet.driver import FleetObserver, Outcome, drive
 from internalize.runtime.kind import Prepared, load_kind, prepare_by
-from internalize.runtime.loop import Interrupted
 from internalize.runtime.train import compute_prepared, train_prepared
 
 

@@ -1,0 +1,319 @@
+"""`internalize runs`: list, show, compare and export."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import isfinite
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+
+from internalize.configs.files import is_standard_output
+from internalize.contract import RunState
+from internalize.display.plots import text_plot
+from internalize.display.terminal import duration, percent, plain
+from internalize.errors import BadInput, require
+from internalize.runs.folder import Run
+from internalize.runs.index import Entry, Filter, Store
+from internalize.runs.location import hash_in_name, runs_folder
+from internalize.runs.storage import is_owned
+from internalize.runs.table import Table, flat
+
+State = Literal["new", "running", "interrupted", "failed", "done", "damaged"]
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which runs."""
+
+    out: Path = field(default_factory=runs_folder)
+    """Folder that holds the run folders."""
+    task: str | None = None
+    """Only runs of this task, circuit or game, such as C7."""
+    method: str | None = None
+    """Only runs of this method, such as left."""
+    status: State | None = None
+    """Only runs in this state."""
+    min_accuracy: float | None = None
+    """Only finished runs with at least this accuracy in distribution, between 0 and 1."""
+
+    def __post_init__(self) -> None:
+        good = self.min_accuracy is None or 0 <= self.min_accuracy <= 1
+        require(good, "min-accuracy", f"must lie in 0…1, got {self.min_accuracy}")
+
+    def filter(self) -> Filter:
+        return Filter(self.task, self.method, self.status, self.min_accuracy)
+
+    def entries(self) -> list[Entry]:
+        return Store(self.out).entries(self.filter())
+
+
+@dataclass(frozen=True)
+class RunsArguments:
+    """List runs: all of them, or those of a task, a method, a state or an accuracy."""
+
+    which: Annotated[Selection, tyro.conf.arg(name="")] = field(default_factory=Selection)
+    rebuild: bool = False
+    """Make the index anew from the folders first."""
+    json: bool = False
+    """Print one JSON list."""
+
+
+def runs_command(arguments: RunsArguments) -> None:
+    if arguments.rebuild:
+        Store(arguments.which.out).rebuild()
+    entries = arguments.which.entries()
+    if arguments.json:
+        print(json.dumps([as_json(entry) for entry in entries]))
+        return
+    if entries:
+        # a file or another program gets whole names, whatever the width of the terminal beside it
+        print(listing(entries, shutil.get_terminal_size().columns if sys.stdout.isatty() else None))
+    print(f"{len(entries):,} run{'' if len(entries) == 1 else 's'} in {arguments.which.out}")
+
+
+@dataclass(frozen=True)
+class RunsShowArguments:
+    """A run's config, results and curves."""
+
+    run: Annotated[Path, tyro.conf.Positional]
+    """The run's folder, or the beginning of its hash."""
+    json: bool = False
+    """Print one JSON object, with all rows of metrics."""
+
+
+def runs_show_command(arguments: RunsShowArguments) -> None:
+    from internalize.runs.folder import Run
+
+    run = Run.open(arguments.run)
+    print(json.dumps(described(run)) if arguments.json else description(run))
+
+
+@dataclass(frozen=True)
+class RunsCompareArguments:
+    """Runs or groups of runs side by side, with intervals; groups are paired by seed."""
+
+    runs: Annotated[tuple[str, ...], tyro.conf.Positional]
+    """Two or more of: a run's folder, the beginning of a hash, a folder of runs, or a pattern of names such as
+    'runs/C7-T25-left-*'. The first is what the others are compared with."""
+    metric: str = "id_accuracy"
+    """The entry of the results whose differences are looked at."""
+    json: bool = False
+    """Print one JSON object."""
+
+
+def runs_compare_command(arguments: RunsCompareArguments) -> None:
+    from internalize.runs.comparison import compare, comparison_text
+
+    require(len(arguments.runs) >= 2, "runs", f"needs at least two to compare, got {len(arguments.runs)}")
+    result = compare(arguments.runs, arguments.metric)
+    print(json.dumps(result) if arguments.json else comparison_text(result))
+
+
+@dataclass(frozen=True)
+class RunsExportArguments:
+    """All runs as one table: a line a run, with its config and results in columns."""
+
+    which: Annotated[Selection, tyro.conf.arg(name="")] = field(default_factory=Selection)
+    csv: Path | None = None
+    """File to write, with commas between the columns; - is standard output."""
+    parquet: Path | None = None
+    """File to write, for pandas, polars, duckdb and others. Needs the extra `parquet`."""
+    public: bool = False
+    """Before the folders are handed on: look in each for what its owner would not publish (paths, names, keys,
+    own files, strangers' files). What is found is listed, nothing is written, and the exit code is 1."""
+
+
+def runs_export_command(arguments: RunsExportArguments) -> int:
+    from internalize.runs.table import export_table
+
+    named = arguments.csv is not None or arguments.parquet is not None
+    require(named or arguments.public, "csv", "name a file to write: --csv FILE or --parquet FILE")
+    entries = arguments.which.entries()
+    if arguments.public and _has_private_matters(arguments.which.out, entries):
+        return 1
+    for line in write_files(export_table(entries), arguments.csv, arguments.parquet):
+        print(line)
+    return 0
+
+
+def _has_private_matters(out: Path, entries: list[Entry]) -> bool:
+    """Say what the folders of these runs hold that is nobody's business."""
+    from internalize.display.terminal import plain
+    from internalize.runs.doctor import private_matters
+
+    found = [f"{out / entry.path}/{line}" for entry in entries for line in private_matters(out / entry.path)]
+    for line in found:
+        print(plain(line))
+    print(f"{len(entries):,} runs looked at, {len(found):,} remarks", file=sys.stderr)
+    return bool(found)
+
+
+def write_files(table: Table, csv: Path | None, parquet: Path | None) -> list[str]:
+    """Write a table of runs to the files that are named; returns a line about each."""
+    from internalize.runs.table import write_csv, write_parquet
+
+    lines = []
+    for option, path, write in (("csv", csv, write_csv), ("parquet", parquet, write_parquet)):
+        if path is None:
+            continue
+        try:
+            write(table, path)
+        except BrokenPipeError:  # its reader has seen enough
+            raise
+        except OSError as error:
+            raise BadInput(option, f"cannot write {path}: {error.strerror}") from None
+        if not is_standard_output(path):  # a remark would stand among the rows
+            lines.append(f"{len(table):,} runs, {len(table.columns)} columns: {path}")
+    return lines
+
+
+# All of them: plain text, since a framed table of ten thousand runs would take many seconds --------------
+
+HEADINGS = ("run", "task", "T", "method", "seed", "state", "ID", "OOD", "took")
+LEFT = {"run", "task", "method", "state"}
+SHORT_HASH = 8
+"""Letters of a hash where the whole name has no room: of ten thousand runs hardly two begin alike."""
+WHOLE_NAMES = "the hash stands for the name; whole names: a wider terminal, or --json"
+
+
+def listing(entries: Sequence[Entry], columns: int | None = None) -> str:
+    """One line a run, below headings; with hashes in place of names that are too long for the columns."""
+    rows = [_cells(entry) for entry in entries]
+    text = _aligned(rows)
+    if any(entry.state == RunState.DAMAGED for entry in entries):  # with reasons, whatever the width
+        reasons = [
+            "",
+            *(
+                f"  {_name(entry.message or '')}" if entry.state == RunState.DAMAGED else ""
+                for entry in entries
+            ),
+        ]
+        return "\n".join(line + reason for line, reason in zip(text, reasons, strict=True))
+    if columns is None or len(rows) == 0 or max(map(len, text)) <= columns:
+        return "\n".join(text)
+    short = [(_short_name(entry), *row[1:]) for entry, row in zip(entries, rows, strict=True)]
+    return "\n".join([*_aligned(short), WHOLE_NAMES])
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """The headings and the rows as lines, every column as wide as its widest cell."""
+    table = [HEADINGS, *rows]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    sides = ["<" if heading in LEFT else ">" for heading in HEADINGS]
+    form = "  ".join(f"{{:{side}{width}}}" for side, width in zip(sides, widths, strict=True))
+    return [form.format(*row).rstrip() for row in table]
+
+
+def _short_name(entry: Entry) -> str:
+    """What commands take for the run: the beginning of the hash, or the path where its end is not the hash."""
+    return hash_in_name(entry.path)[:SHORT_HASH] or _name(entry.path)
+
+
+def _cells(entry: Entry) -> tuple[str, ...]:
+    return (
+        _name(entry.path),
+        _name(entry.task or "–"),
+        _text(entry.horizon),
+        _name(entry.method or "–"),
+        _text(entry.seed),
+        entry.state,
+        percent(entry.accuracy),
+        percent(entry.ood_accuracy),
+        "–" if entry.seconds is None else duration(entry.seconds),
+    )
+
+
+def _name(text: str) -> str:
+    """On one line, and obeyed by no terminal."""
+    return plain(text).replace("\n", "\\n")
+
+
+def _text(value: Any) -> str:
+    return "–" if value is None else str(value)
+
+
+def as_json(entry: Entry) -> dict[str, Any]:
+    """An entry as one object, for programs."""
+    hidden = ("stamp", "config_text", "summary_text")
+    plain = {name: value for name, value in vars(entry).items() if name not in hidden}
+    return {**plain, "config": entry.config, "summary": entry.summary}
+
+
+# One of them ---------------------------------------------------------------------------------------------
+
+
+def described(run: Run) -> dict[str, Any]:
+    """All there is to know, for programs."""
+    return {
+        "run": str(run.path),
+        "hash": run.digest(),
+        "status": run.status(),
+        "owned": is_owned(run.path),
+        "identity": run.identity().to_json(),
+        "provenance": {name: value for name, value in run.provenance().items() if name != "identity"},
+        "stages": run.stages(),
+        "metrics": list(run.metrics()),
+    }
+
+
+def description(run: Run) -> str:
+    """All there is to know, for people."""
+    parts = [run.path.name, _state(run), "", "config", *_lines(flat(run.identity().config))]
+    summary = run.status().get("summary", {})
+    if summary:
+        parts += ["", "results", *_lines(summary)]
+    for title, names in (("loss", "loss"), ("accuracy", "_accuracy")):
+        plot = text_plot(curves(run.metrics(), names))
+        if plot:
+            parts += ["", title, plot]
+    return plain("\n".join(parts))
+
+
+def curves(rows: Table, ending: str) -> dict[str, list[tuple[float, float]]]:
+    """The curves over steps whose names end so: name → (step, value) points."""
+    found: dict[str, list[tuple[float, float]]] = {}
+    for row in rows:
+        step = next((row[name] for name in ("iteration", "step", "phase", "round") if name in row), None)
+        if not isinstance(step, int | float):
+            continue
+        for name, value in row.items():
+            if name.endswith(ending) and "target" not in name and isinstance(value, float) and isfinite(value):
+                found.setdefault(name, []).append((float(step), value))
+    return found
+
+
+def _state(run: Run) -> str:
+    status = run.status()
+    state = str(status["state"])
+    if state == RunState.RUNNING != run.state():
+        state = f"killed; go on with: internalize resume {run.path}"
+    parts = [state]
+    if "seconds" in status:
+        parts.append(duration(status["seconds"]))
+    if "message" in status:
+        parts.append(str(status["message"]))
+    made = run.provenance()
+    if made:
+        parts.append(f"begun {made.get('created')} with internalize {made.get('internalize')}")
+    elif (run.path / "provenance.json").exists():
+        parts.append("provenance.json is damaged")
+    return ", ".join(parts)
+
+
+def _lines(values: dict[str, Any]) -> list[str]:
+    width = max(map(len, values), default=0)
+    return [f"  {name:<{width}}  {_readable(name, value)}" for name, value in values.items()]
+
+
+def _readable(name: str, value: Any) -> str:
+    if isinstance(value, float) and name.endswith("_accuracy"):
+        return percent(value)
+    if isinstance(value, list):
+        return "[" + ", ".join(f"{item:.4g}" if isinstance(item, float) else str(item) for item in value) + "]"
+    return "–" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
