@@ -33,7 +33,7 @@ class KernelTable(NamedTuple):
 
 
 Table = KernelTable
-"""Its earlier name, by which kernels that numba stored know it; numba reads old ones before it replaces them."""
+"""Its earlier name, by which kernels that numba stored know it: it reads old ones before it replaces them."""
 
 
 class Trees(NamedTuple):
