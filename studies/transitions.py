@@ -16,7 +16,7 @@ import time
 import torch
 
 from internalize.curricula import find_curriculum
-from internalize.kinds.chain.state import TrainingData
+from internalize.kinds.chain.data import TrainingData
 from internalize.models.gpt2 import GPT2, ModelConfig
 from internalize.models.parameters import AdamW, flatten_parameters
 from internalize.models.path import make_step

@@ -50,11 +50,12 @@ LAPTOP = ChainConfig(
         kind="controller", threshold=0.1, last_threshold=0.05, dwell=50, patience=4_000, stop_early=True
     ),
     evaluation=EvaluationConfig(every=1_000, samples=500),
-    rehearsal=0.25,
+    rehearsal=0.5,
+    ease=300,
     keep_positions=True,
 )
-"""A small model whose states keep their positions, which rehearses the stage before, and which goes back where
-it gets lost all the same."""
+"""A small model whose states keep their positions, which rehearses the stage before, to which a new step is at
+first an easy one, and which goes back where it gets lost all the same."""
 
 PRESETS: dict[PresetName, ChainConfig] = {"paper": ChainConfig(), "laptop": LAPTOP}
 

@@ -144,6 +144,11 @@ class ChainConfig:
     """Whether a state is predicted by the same learned position at all stages: when states before it are taken
     away, the rows of the position table move along. If not, all positions of the answer have to learn anew at
     every stage what their neighbours knew."""
+    ease: int | None = field(default=None, metadata=LEFT_OUT_UNLESS_SET)
+    """Iterations at the beginning of a stage in which the step out of a state that was just taken away is made
+    easy: its symbol is one that keeps the state (in C_n the symbol 0), in all inputs at first, then in fewer.
+    Steps without such a symbol stay as they are. A controller's further attempts take twice as long, three
+    times and so on; the schedule does not look at a stage before. Inputs are never made easy if not given."""
     operations_limit: float | None = field(default=None, metadata=LEFT_OUT_UNLESS_SET)
     """End the training after so many operations of the cost model, whatever iterations are left; no limit if
     not given. For methods at equal compute."""
@@ -199,6 +204,11 @@ class ChainConfig:
                 len(curriculum.formats(stage)) == 1 or self.rehearsal for stage in (1, curriculum.stages)
             )
             require(good, "keep-positions", "keeps those of a stage and the one before: mix in no others")
+        if self.ease is not None:
+            require(self.ease >= 1, "ease", f"must be at least 1 (leave it out for none), got {self.ease}")
+            require(
+                curriculum.stages > 1, "ease", f"must be left out with {self.method}, which takes nothing away"
+            )
         if self.scored is not None:
             hinted = curriculum.length_hint
             require(

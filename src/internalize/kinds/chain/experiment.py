@@ -30,8 +30,9 @@ from internalize.curricula.schedule import (
 )
 from internalize.kinds.chain.config import ChainConfig, find_weights, read_starting_weights
 from internalize.kinds.chain.cost import Ledger, ledger_from_json
+from internalize.kinds.chain.data import EasySteps, TrainingData, easy_share
 from internalize.kinds.chain.evaluation import evaluation_row, summary_row
-from internalize.kinds.chain.state import AnswerAverages, ChainState, KeptPositions, TrainingData, part_of
+from internalize.kinds.chain.state import AnswerAverages, ChainState, KeptPositions, part_of
 from internalize.measure.cost import NetworkCosts, costs_of
 from internalize.measure.predictor import TransformerPredictor
 from internalize.models.gpt2 import GPT2
@@ -64,6 +65,7 @@ class ChainExperiment:
         vocabulary = vocabulary_of(self.task, config.horizon, self.curriculum.length_hint)
         self.renderer = Renderer(vocabulary, config.horizon, initial)
         self.data = TrainingData(self.task, trained_on, config.batch, config.horizon, initial)
+        self.easy_steps = EasySteps(self.task, self.curriculum, initial, self.split)
         self._operations: dict[int, int] = {}
 
     def test_inputs(self, text: str, field: str = "inputs") -> InputDistribution:
@@ -142,13 +144,14 @@ class ChainExperiment:
         positions = None
         if self.config.keep_positions:
             assert isinstance(model, GPT2)  # the config's check
-            positions = KeptPositions(model, optimizer, self.renderer.prompt_length - 1, self.curriculum)
+            eased = self.config.ease is not None
+            positions = KeptPositions(model, optimizer, self.renderer.prompt_length - 1, self.curriculum, eased)
         return ChainState(model, optimizer, step, averages, progress, kernel, ledger, control, positions)
 
     # A step ----------------------------------------------------------------------------------------------
 
     def advance(self, state: ChainState, streams: Streams) -> tuple[ChainState, Row | None]:
-        """One iteration; consumes streams("data", …), and "format" and "dropout" where there are any."""
+        """One iteration; consumes streams("data", …), and "format", "ease", "dropout" where they are needed."""
         config = self.config
         if state.control is not None and state.control.lost:
             self._take_back(state)
@@ -157,6 +160,10 @@ class ChainExperiment:
         progress, manner = state.progress, self.manner(state.control)
         symbols, states = self.data(progress.iteration, streams)
         shown = self.shown_at(progress, streams, manner)
+        share = easy_share(config.ease, progress, state.control)
+        if share and shown == self.curriculum.shown(progress.stage):
+            generator = streams("ease", progress.iteration)
+            symbols, states = self.easy_steps(symbols, states, progress.stage, share, generator)
         tokens = self.renderer.sequence(symbols, states, shown)
         if config.scored == "states":
             tokens = tokens[:, :-1]
@@ -167,7 +174,8 @@ class ChainExperiment:
         state.optimizer.lr = config.optimizer.lr_at(progress.in_stage) * manner.lr
         state.optimizer.step()
         self._note_step(state, stats, shown)
-        signal = state.averages.signal(config.schedule) if looks_at_signal(config.schedule, progress) else None
+        looks = looks_at_signal(config.schedule, progress) and not share
+        signal = state.averages.signal(config.schedule) if looks else None
         self._end_step(state, signal)
         due = state.progress.iteration % config.log_every == 0 or state.progress.stage_ended
         return state, self._training_row(state) if due or self._is_lost(state) else None

@@ -14,9 +14,10 @@ from internalize.curricula import Progress, Shown
 from internalize.curricula.schedule import EqualShares
 from internalize.display.terminal import percent
 from internalize.kinds.chain.config import ChainConfig
+from internalize.kinds.chain.data import BULK, TrainingData
 from internalize.kinds.chain.evaluation import modes
 from internalize.kinds.chain.experiment import ChainExperiment
-from internalize.kinds.chain.state import BULK, ChainState, TrainingData
+from internalize.kinds.chain.state import ChainState
 from internalize.measure.predictor import generate
 from internalize.models.path import make_decoder
 from internalize.runtime.execution import KeepStages, readable
