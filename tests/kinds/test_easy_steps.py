@@ -8,7 +8,7 @@ import torch
 from internalize.curricula import find_curriculum
 from internalize.curricula.schedule import Control, Progress
 from internalize.errors import BadInput
-from internalize.kinds.chain.config import ChainConfig
+from internalize.kinds.chain.config import ChainConfig, OptimizerConfig
 from internalize.kinds.chain.data import EasySteps, easy_share, keeping_symbols
 from internalize.tasks.inputs import Split, parse_inputs
 from internalize.tasks.names import parse_task
@@ -79,9 +79,7 @@ def test_the_share_by_hand() -> None:
     assert [share(0), share(25), share(100), share(500)] == [1.0, 0.75, 0.0, 0.0]
     assert share(0, stage=1) == share(0, ease=None) == 0.0
     assert share(100, control=Control(attempt=2, frontier=3)) == 0.5
-    assert (
-        share(0, stage=2, control=Control(attempt=2, frontier=3)) == 0.0
-    )  # has passed
+    assert share(0, stage=2, control=Control(attempt=2, frontier=3)) == 0.0  # has passed
 
 
 def test_nothing_to_ease_is_refused() -> None:
@@ -89,3 +87,10 @@ def test_nothing_to_ease_is_refused() -> None:
         ChainConfig(method="cot", ease=100).check({})
     with pytest.raises(BadInput, match="ease: must be at least 1"):
         ChainConfig(method="left", ease=0).check({})
+
+
+def test_the_learning_rate_rises_at_every_stage_and_cools_in_the_last() -> None:
+    optimizer = OptimizerConfig(lr=8.0, warmup=4, cooling=10)
+    assert [optimizer.lr_at(i, last=False) for i in (0, 1, 3, 20)] == [2.0, 4.0, 8.0, 8.0]
+    assert [optimizer.lr_at(i, last=True) for i in (10, 20, 30)] == [4.0, 2.0, 1.0]
+    assert OptimizerConfig(lr=8.0).lr_at(0, last=True) == 8.0

@@ -51,6 +51,9 @@ class OptimizerConfig:
     warmup: int | None = field(default=None, metadata=LEFT_OUT_UNLESS_SET)
     """Iterations at the beginning of every stage over which the learning rate rises to its value; it is there
     at once if not given."""
+    cooling: int | None = field(default=None, metadata=LEFT_OUT_UNLESS_SET)
+    """Iterations of the last stage in which the learning rate falls by half, again and again; it stays if not
+    given."""
 
     def __post_init__(self) -> None:
         require(0 < self.lr < math.inf, "optimizer.lr", f"must be more than 0 and finite, got {self.lr}")
@@ -60,10 +63,14 @@ class OptimizerConfig:
         require(good, "optimizer.weight-decay", f"must be 0 or more and finite, got {self.weight_decay}")
         good = self.warmup is None or self.warmup >= 1
         require(good, "optimizer.warmup", f"must be at least 1, got {self.warmup}")
+        good = self.cooling is None or self.cooling >= 1
+        require(good, "optimizer.cooling", f"must be at least 1, got {self.cooling}")
 
-    def lr_at(self, in_stage: int) -> float:
-        """The learning rate after so many iterations of a stage."""
-        return self.lr if self.warmup is None else self.lr * min(1.0, (in_stage + 1) / self.warmup)
+    def lr_at(self, in_stage: int, last: bool) -> float:
+        """The learning rate after so many iterations of a stage; last: whether no further stage follows."""
+        risen = 1.0 if self.warmup is None else min(1.0, (in_stage + 1) / self.warmup)
+        cooled = 0.5 ** (in_stage / self.cooling) if last and self.cooling is not None else 1.0
+        return self.lr * risen * cooled
 
 
 @dataclass(frozen=True)

@@ -171,7 +171,8 @@ class ChainExperiment:
         drops = None if config.model.dropout is None else streams("dropout", progress.iteration)
         with self._positions_for(state, shown):
             stats = state.step(tokens, self.renderer.prompt_length, drops)
-        state.optimizer.lr = config.optimizer.lr_at(progress.in_stage) * manner.lr
+        last = progress.stage == self.curriculum.stages
+        state.optimizer.lr = config.optimizer.lr_at(progress.in_stage, last) * manner.lr
         state.optimizer.step()
         self._note_step(state, stats, shown)
         looks = looks_at_signal(config.schedule, progress) and not share
@@ -188,9 +189,8 @@ class ChainExperiment:
         return gentleness(self.config.schedule, control, share)
 
     def _note_step(self, state: ChainState, stats: AnswerStats, shown: Shown) -> None:
-        foreign = isinstance(self.curriculum, Rehearsed) and shown != self.curriculum.shown(
-            state.progress.stage
-        )
+        own = self.curriculum.shown(state.progress.stage)
+        foreign = isinstance(self.curriculum, Rehearsed) and shown != own
         if foreign:
             state.averages.add_rehearsed(stats)
         else:
@@ -279,11 +279,11 @@ class ChainExperiment:
     @contextmanager
     def _positions_for(self, state: ChainState, shown: Shown) -> Iterator[None]:
         """While a step in the format of another stage is computed, that stage's order of positions."""
-        own, near = state.progress.stage, (0, -1, 1)
+        own = state.progress.stage
         if state.positions is None or shown == self.curriculum.shown(own):
             yield
             return
-        stages = [own + by for by in near if 1 <= own + by <= self.curriculum.stages]
+        stages = [stage for stage in (own, own - 1, own + 1) if 1 <= stage <= self.curriculum.stages]
         other = next(stage for stage in stages if self.curriculum.shown(stage) == shown)
         state.positions.move_weights(own, other)
         yield
@@ -375,9 +375,9 @@ class ChainExperiment:
 
     def finish(self, state: ChainState, streams: Streams) -> Finish:
         """Consumes streams("final/…")."""
-        files, model = {}, state.model
+        files, model, words = {}, state.model, self.renderer.vocabulary
         if isinstance(model, GPT2) and is_exportable(model):
-            files = folder_files(model, self.renderer.vocabulary.tokens(), self.renderer.vocabulary.eos)
+            files = folder_files(model, words.tokens(), words.eos)
         return Finish(summary_row(self, state, streams), state.weights(), files)
 
     def predictor(self, state: ChainState, budget: int | None) -> TransformerPredictor:
@@ -396,6 +396,6 @@ class ChainExperiment:
         model = self.new_model()
         model.load(weights, "run")
         budget = self._budget(budget, self.curriculum.stages)
-        last = len(self.curriculum.shown(self.curriculum.stages))
-        self._place(model, last if budget is None else budget - 1)
+        shown = self.curriculum.shown(self.curriculum.stages)
+        self._place(model, len(shown) if budget is None else budget - 1)
         return TransformerPredictor(model, self.renderer, budget, self._kernel())
