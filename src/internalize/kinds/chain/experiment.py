@@ -211,13 +211,7 @@ class ChainExperiment:
             state.progress = end_step(config.schedule, state.progress, config.iterations, stages, signal)
         else:
             state.progress, state.control = control_step(
-                config.schedule,
-                state.progress,
-                state.control,
-                config.iterations,
-                stages,
-                signal,
-                self.chance,
+                config.schedule, state.progress, state.control, config.iterations, stages, signal, self.chance
             )
         if state.control is not None and signal is not None:
             state.control = guard(config.schedule, state.control, state.averages.rehearsed_worst())
