@@ -155,6 +155,24 @@ def rate_line(axes: Any, x: Sequence[float], rates: Sequence[Rate], label: str, 
     axes.fill_between(x, low, high, color=colour, alpha=0.18, linewidth=0)
 
 
+def outline(panel: Any, cells: Sequence[tuple[int, int]]) -> None:
+    """A frame around these (row, column) of a heat map."""
+    from matplotlib.patches import Rectangle
+
+    for row, column in cells:
+        corner = (column - 0.5, row - 0.5)
+        panel.add_patch(Rectangle(corner, 1, 1, fill=False, edgecolor=INK, linewidth=1.3))
+
+
+def write_numbers(panel: Any, values: Sequence[Sequence[float]], chance: float) -> None:
+    """Per cent into every cell of a heat map in `accuracy_shades(chance)`."""
+    for i, row in enumerate(values):
+        for k, value in enumerate(row):
+            dark = value > chance + 0.55 * (1 - chance)
+            colour = "white" if dark else INK
+            panel.text(k, i, f"{100 * value:.0f}", ha="center", va="center", fontsize=7, color=colour)
+
+
 def ticks(count: int, most: int = 13) -> list[int]:
     """Indexes for tick labels: all of them where they fit, else every second, third, …"""
     return list(range(0, count, -(-count // most)))

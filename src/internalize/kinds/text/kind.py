@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -27,6 +27,12 @@ NOT_THE_PACE = ("iterations", "optimizer")
 """Fields that do not decide how fast a step is; the operations counted tell what they change."""
 
 
+def kept_answers() -> Callable[[Path], Sequence[Sequence[str]]]:
+    from internalize.kinds.text.open_text import KeptTextAnswers
+
+    return KeptTextAnswers().rows
+
+
 class TextKind:
     """A language model learns to answer one's own questions, with a chain of words that is taken away."""
 
@@ -46,18 +52,28 @@ class TextKind:
             "internalized": lambda result: readable("internalized", result["internalized"]),
         },
         rates=("succeeded", "internalized"),
+        answers=kept_answers,
         samples_per_step=lambda config: config.batch,
     )
 
     commands: ClassVar[Mapping[str, str]] = {
-        "evaluate": "internalize.kinds.text.verdicts:evaluate",
-        "show": "internalize.kinds.text.verdicts:show",
-        "ask": "internalize.kinds.text.verdicts:ask",
+        "evaluate": "internalize.kinds.text.open_text:evaluate",
+        "show": "internalize.kinds.text.open_text:show",
+        "ask": "internalize.kinds.text.open_text:ask",
         "matrix": "internalize.kinds.text.verdicts:matrix",
         "check": "internalize.kinds.text.verdicts:check",
         "diagnose": "internalize.kinds.text.verdicts:diagnose",
     }
     """Commands on runs that this kind answers in its own way."""
+    instead: ClassVar[Mapping[str, str]] = {
+        "profile": "internalize evaluate RUN measures all files of a run, and --inputs FILE another one",
+        "audit": "internalize matrix RUN asks a mixture for every budget",
+        "probe": "internalize.open_run(RUN).model(stage) is a model of transformers with output_hidden_states",
+        "patch": "internalize.open_run(RUN).model(stage) is a model of transformers, which takes hooks",
+    }
+    """Commands that look into chains of states: what to do with a run of text instead."""
+    opened = "internalize.kinds.text.open_text:OpenText"
+    """How `internalize.open_run` opens its runs."""
 
     def prepare(self, config: TextConfig, copies: Copies) -> Prepared:
         from internalize.kinds.text.experiment import TextExperiment
