@@ -320,8 +320,10 @@ def test_a_text_run_opens_like_a_run_of_chains(
 ) -> None:
     from internalize import BadInput, open_run
     from internalize.cli import main
+    from internalize.kinds.text.open_text import OpenText
 
     opened = open_run(runs["gpt2"].path)
+    assert isinstance(opened, OpenText)
     assert opened.stages == [1, 2, 3]
     assert opened.config.method == "left"
     assert opened.metrics.where(event="evaluation")[-1]["id_accuracy"] == 1.0

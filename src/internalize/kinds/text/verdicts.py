@@ -56,7 +56,7 @@ def matrix(arguments: Any) -> None:
     with errors_console().status("matrix") as status:
         for stage in stages:
             status.update(f"stage {stage}")
-            cells += _matrix_row(opened, stage, budgets, arguments.samples)
+            cells += matrix_row(opened, stage, budgets, arguments.samples)
     chance = {name: chance_of(rows) for name, rows in opened.experiment.material.evals.items()}
     found = {"run": opened.title, "stages": list(stages), "budgets": budgets, "chance": chance, "cells": cells}
     out = arguments.folder(opened.path)
@@ -96,7 +96,7 @@ def matrix_budgets(opened: OpenText) -> list[int]:
     return sorted({round(i * longest / max(1, steps)) for i in range(steps + 1)})
 
 
-def _matrix_row(opened: OpenText, stage: int, budgets: list[int], most: int) -> list[dict[str, Any]]:
+def matrix_row(opened: OpenText, stage: int, budgets: list[int], most: int) -> list[dict[str, Any]]:
     experiment, model = opened.experiment, opened.model(stage)
     cells = []
     for budget in budgets:
