@@ -199,14 +199,8 @@ class OpenChain(OpenRun):
 
     def final_shares(self, inputs: InputDistribution) -> Tensor:
         """(states,) float64: how often inputs end in each state, computed symbol by symbol, not sampled."""
-        task = self.experiment.task
-        targets = task.table.flatten().cpu()
-        symbol = torch.tensor(inputs.probabilities, dtype=torch.float64)
-        share = torch.zeros(task.states, dtype=torch.float64)
-        share[self.experiment.renderer.initial_state] = 1.0
-        for _ in range(self.horizon):
-            share = torch.zeros_like(share).index_add_(0, targets, torch.outer(share, symbol).flatten())
-        return share
+        start = self.experiment.renderer.initial_state
+        return self.experiment.task.final_shares(inputs.probabilities, self.horizon, start)
 
     def both_inputs(self) -> dict[str, InputDistribution]:
         return {"id": self.experiment.inputs, "ood": self.experiment.ood_inputs}

@@ -184,17 +184,26 @@ MARKS = "●○▲△■□"
 Points = Sequence[tuple[float, float]]
 
 
-def text_plot(curves: Mapping[str, Points], width: int = 60, height: int = 10) -> str:
+def text_plot(
+    curves: Mapping[str, Points],
+    width: int = 60,
+    height: int = 10,
+    between: tuple[float, float] | None = None,
+    level: tuple[str, float] | None = None,
+) -> str:
     """Curves of (x, y) points as lines of text: an axis on the left, a legend below. Empty without points.
 
-    Where two curves meet in one place the later one is seen.
+    Where two curves meet in one place the later one is seen. between: the ends of the axis, found if not given.
+    level: the name and height of a dotted line.
     """
     points = [point for curve in curves.values() for point in curve]
     if not points:
         return ""
     xs, ys = ([point[i] for point in points] for i in (0, 1))
-    x_range, y_range = (min(xs), max(xs)), (min(ys), max(ys))
+    x_range, y_range = (min(xs), max(xs)), between or (min(ys), max(ys))
     grid = [[" "] * width for _ in range(height)]
+    if level is not None:
+        grid[height - 1 - _place(level[1], y_range, height)] = ["·"] * width
     for mark, curve in zip(MARKS, curves.values(), strict=False):
         for x, y in curve:
             grid[height - 1 - _place(y, y_range, height)][_place(x, x_range, width)] = mark
@@ -203,7 +212,8 @@ def text_plot(curves: Mapping[str, Points], width: int = 60, height: int = 10) -
     lines = [f"{labels.get(i, ''):>{margin}} │{''.join(row).rstrip()}" for i, row in enumerate(grid)]
     first, last = _number(x_range[0]), _number(x_range[1])
     below = f"{first}{last:>{max(1, width - len(first))}}"
-    legend = "   ".join(f"{mark} {name}" for mark, name in zip(MARKS, curves, strict=False))
+    named = [*zip(MARKS, curves, strict=False), *([("·", level[0])] if level is not None else [])]
+    legend = "   ".join(f"{mark} {name}" for mark, name in named)
     return "\n".join([*lines, f"{'':>{margin}} └{'─' * width}", f"{'':>{margin}}  {below}", legend])
 
 

@@ -14,7 +14,7 @@ from internalize.curricula import Progress
 from internalize.curricula.schedule import EqualShares
 from internalize.display.terminal import percent
 from internalize.kinds.text.config import TextConfig
-from internalize.kinds.text.evaluation import asked_of, chosen_rows, kept_of, modes
+from internalize.kinds.text.evaluation import asked_of, chance_of, chosen_rows, kept_of, modes
 from internalize.kinds.text.experiment import TextExperiment
 from internalize.kinds.text.generation import write_answers
 from internalize.kinds.text.rendering import CutRow
@@ -53,6 +53,7 @@ class TextKind:
         },
         rates=("succeeded", "internalized"),
         answers=kept_answers,
+        chance=lambda experiment: chance_of(next(iter(experiment.material.evals.values()))),
         samples_per_step=lambda config: config.batch,
     )
 
