@@ -40,6 +40,14 @@ code { font-size: .92em; }
 footer { color: var(--soft); font-size: .85rem; margin-top: 3rem; border-top: 1px solid var(--line);
          padding-top: .8rem; }
 .good { color: var(--good); } .bad { color: var(--bad); }
+.word { display: inline-block; min-width: 7rem; padding: .1rem .6rem; border-radius: 1rem;
+        border: 1px solid var(--line); text-align: center; font-size: .85rem; color: var(--soft); }
+.word.good { background: var(--good); border-color: var(--good); color: var(--paper); font-weight: 600; }
+.word.bad { background: var(--bad); border-color: var(--bad); border-radius: .25rem; color: var(--paper);
+            font-weight: 600; }
+.word.good.faint { background: none; color: var(--good); }
+.word.bad.faint { background: none; color: var(--bad); }
+.word.open { border-style: dashed; color: var(--ink); }
 .statement { border-left: .3rem solid var(--line); padding: .1rem 0 .1rem .8rem; margin: .8rem 0; }
 .statement p { margin: .15rem 0; }
 .statement p.fine { color: var(--soft); font-size: .88rem; overflow-wrap: anywhere; }
@@ -107,9 +115,15 @@ def figure(picture: str, caption: str) -> str:
     return f"<figure>{picture}<figcaption>{html.escape(caption)}</figcaption></figure>"
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]], moods: Sequence[str] = ()) -> str:
+    """moods: for each row a class for its last cell, which judges: good, bad, open; and faint beside these."""
     head = "".join(f"<th>{html.escape(column)}</th>" for column in columns)
-    body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    body = ""
+    for i, row in enumerate(rows):
+        cells = [f"<td>{html.escape(cell)}</td>" for cell in row]
+        if moods:
+            cells[-1] = f'<td><span class="word {html.escape(moods[i])}">{html.escape(row[-1])}</span></td>'
+        body += f"<tr>{''.join(cells)}</tr>"
     return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
