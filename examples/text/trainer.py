@@ -58,5 +58,7 @@ def main(folder: Path, steps: int) -> list[dict[str, float]]:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
     for found in main(Path(sys.argv[1]), int(sys.argv[2])):
         print(found)

@@ -28,6 +28,8 @@ class Stage:
     steps: int
     unit: str = "iterations"
     """What a step is called, in the plural."""
+    losses: tuple[tuple[str, float], ...] = ()
+    """Name and loss of each place in the answer as of the newest row, for whoever watches this one run."""
 
 
 class RunState(StrEnum):
@@ -124,7 +126,10 @@ _EVENTS: dict[str, type[Event]] = {kind.word: kind for kind in (Begun, Stepped, 
 
 
 def event_to_json(event: Event) -> dict[str, Any]:
-    return {"event": event.word, **asdict(event)}
+    told = asdict(event)
+    if "stage" in told:  # nobody who watches many runs looks at single places
+        told["stage"].pop("losses")
+    return {"event": event.word, **told}
 
 
 def event_from_json(data: dict[str, Any]) -> Event:

@@ -20,11 +20,12 @@ from rich.console import Console
 from rich.markup import escape
 from torch import Tensor
 
-from internalize.analysis.open_run import Moment, OpenChain, open_chain, stream
+from internalize.analysis.open_run import OpenChain, open_chain, stream
 from internalize.analysis.output import Device, OutputFolder
 from internalize.configs.named import TrustOption
 from internalize.display.terminal import errors_console, results_table
 from internalize.errors import BadInput, require
+from internalize.kinds.entrance import Moment
 from internalize.measure.internalization import check_distributional, check_internalization
 from internalize.measure.predictor import Prediction, Predictor, TransformerPredictor
 from internalize.runs.location import split_stage

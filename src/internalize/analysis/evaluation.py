@@ -10,12 +10,13 @@ import tyro
 from rich.console import Console
 from rich.markup import escape
 
-from internalize.analysis.open_run import Answered, Moment, OpenChain, open_chain, open_run, stream
+from internalize.analysis.open_run import Answered, OpenChain, open_chain, open_run, stream
 from internalize.analysis.output import Device, RunPath
 from internalize.configs.named import TrustOption
 from internalize.constructions.transformer import require_memory
 from internalize.display.terminal import results_table
 from internalize.errors import require
+from internalize.kinds.entrance import Moment
 from internalize.measure.predictor import Measurement, measure
 
 

@@ -49,7 +49,7 @@ def report_page(records: Sequence[tuple[Record, Path]]) -> str:
     sections = [
         page.contents({folder.name: _title(record) for record, folder in records}),
         page.heading("All claims"),
-        page.table(["claim", "scale", "verdict"], _claim_rows(records)),
+        page.table(["claim", "scale", "p", "verdict"], _claim_rows(records), _claim_moods(records)),
         page.paragraph(
             "A verdict is the two-sided test at 5 %, by Holm's correction over the claims of a figure "
             "that have "
@@ -57,7 +57,7 @@ def report_page(records: Sequence[tuple[Record, Path]]) -> str:
             "inconclusive, if neither is. Not testable here: something that must hold first does not. Planned: "
             "there are no runs yet. The scale says how far the runs are from the paper's own; a toy "
             "supports no "
-            "claim."
+            "claim, and its verdicts are outlined, not filled."
         ),
         *(section for record, folder in records for section in _figure_sections(record, folder)),
     ]
@@ -84,10 +84,23 @@ def _title(record: Record) -> str:
 
 def _claim_rows(records: Sequence[tuple[Record, Path]]) -> list[list[str]]:
     return [
-        [f"{_title(record)}: {with_indices(claim['sentence'])}", claim["scale"] or "–", claim["verdict"]]
+        [
+            f"{_title(record)}: {with_indices(claim['sentence'])}",
+            claim["scale"] or "–",
+            told_p(claim),
+            claim["verdict"],
+        ]
         for record, _ in records
         for claim in record["claims"]
     ]
+
+
+def _claim_moods(records: Sequence[tuple[Record, Path]]) -> list[str]:
+    """How each verdict looks: filled, outlined where the runs are a toy, dashed where it is open."""
+    claims = [claim for record, _ in records for claim in record["claims"]]
+    faint = [" faint" if claim["scale"] == TOY_SCALE else "" for claim in claims]
+    plain = {"inconclusive": "open"} | MOODS
+    return [f"{plain.get(claim['verdict'], '')}{how}" for claim, how in zip(claims, faint, strict=True)]
 
 
 def _figure_sections(record: Record, folder: Path) -> list[str]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, make_dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
+from torch import Tensor, nn
 
 from internalize.configs.codec import changed_fields, to_json
 from internalize.configs.command_line import parse
@@ -16,8 +18,11 @@ from internalize.configs.named import Copies, Source, TrustOption, is_object_nam
 from internalize.contract import Observer
 from internalize.errors import BadInput, require
 from internalize.kinds import KINDS, config_from_json, find_kind, prepare
+from internalize.measure.predictor import Predictor
 from internalize.runs.folder import SOURCES_INDEX, Run
 from internalize.runs.provenance import require_trusted_code
+from internalize.runs.storage import is_owned
+from internalize.runs.table import Table
 from internalize.runtime.execution import Execution, announce, observers_for, report, resolve_device, threads
 from internalize.runtime.fleet.driver import FleetObserver, Outcome
 from internalize.runtime.fleet.pool import execute_many
@@ -124,6 +129,103 @@ def forecast_of(config: ExperimentConfig, execution: Execution | None = None, ti
     with threads(execution.threads):
         device = resolve_device(execution.device)
         return prepared.kind.forecast(prepared, device, execution.keep_stages, timed)
+
+
+# Runs opened to be asked ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Which weights are looked at: those at the end of a stage, in a run that is finished or not."""
+
+    stage: int
+    stages: int
+    """All that the curriculum has."""
+    status: str
+    """done, interrupted, running or failed."""
+
+    def __str__(self) -> str:
+        text = f"stage {self.stage} of {self.stages}"
+        return text if self.status == "done" else f"{text}, run {self.status}"
+
+    def to_json(self) -> dict[str, int | str]:
+        return {"stage": self.stage, "stages": self.stages, "status": self.status}
+
+
+class OpenRun:
+    """A run of any kind: what it is and how it went."""
+
+    def __init__(self, run: Run, config: Any, experiment: Any) -> None:
+        self.run = run
+        self.config = config
+        self.experiment = experiment
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self.run.path)!r}, {self.status})"
+
+    @property
+    def path(self) -> Path:
+        return self.run.path
+
+    @property
+    def title(self) -> str:
+        return self.run.path.name
+
+    @property
+    def status(self) -> str:
+        """new, running, interrupted, failed or done. A run that was killed is interrupted, whatever it says."""
+        state = str(self.run.status()["state"])
+        return "interrupted" if state == "running" and not is_owned(self.run.path) else state
+
+    @property
+    def metrics(self) -> Table:
+        """All rows of the training; `run.metrics.where(event="evaluation")` are those of one sort."""
+        return self.run.metrics()
+
+    def summary(self) -> dict[str, Any]:
+        """The results of a finished run."""
+        return self.run.summary()
+
+    @property
+    def stages(self) -> list[int]:
+        """The stages whose weights can be loaded."""
+        return self.run.stages()
+
+    def predictor(self, budget: int | None = None, stage: int | None = None) -> Predictor:
+        raise self._unable("be asked")
+
+    def model(self, stage: int | None = None) -> nn.Module:
+        raise self._unable("be looked into")
+
+    def answer(self, inputs: Any, budget: int | None = None, stage: int | None = None) -> Any:
+        """What it says to one input of somebody's: a text or, where inputs are symbols, a list of them too."""
+        raise self._unable("answer symbols")
+
+    def attention(self, inputs: Any, stage: int | None = None) -> list[Tensor]:
+        raise self._unable("be looked into")
+
+    def hidden_states(self, inputs: Any, stage: int | None = None) -> list[Tensor]:
+        raise self._unable("be looked into")
+
+    def activations(self, inputs: Any, stage: int | None = None) -> dict[str, Tensor]:
+        raise self._unable("be looked into")
+
+    def _unable(self, what: str) -> BadInput:
+        kind = self.run.identity().kind
+        return BadInput("run", f"{self.title} is a run of the kind {kind}: it cannot {what}")
+
+
+def own_opened(kind: str) -> type[OpenRun] | None:
+    """The class by which a kind of this package opens its own runs, where it has one."""
+    place = getattr(find_kind(kind), "opened", None) if kind in KINDS else None
+    if place is None:
+        return None
+    module, _, name = place.partition(":")
+    found: type[OpenRun] = getattr(import_module(module), name)
+    return found
+
+
+# Commands --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

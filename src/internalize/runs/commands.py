@@ -308,7 +308,7 @@ def _state(run: Run) -> str:
 
 def _lines(values: dict[str, Any]) -> list[str]:
     width = max(map(len, values), default=0)
-    return [f"  {name:<{width}}  {_readable(name, value)}" for name, value in values.items()]
+    return [f"  {name:<{width}}  {_name(_readable(name, value))}" for name, value in values.items()]
 
 
 def _readable(name: str, value: Any) -> str:

@@ -16,8 +16,9 @@ from rich.console import Console
 
 from internalize.configs.codec import typed
 from internalize.contract import Observer
+from internalize.display.live import Watched, run_view
 from internalize.display.page import LivePage
-from internalize.display.terminal import duration, errors_console, percent, results_table, run_view
+from internalize.display.terminal import duration, errors_console, percent, results_table
 from internalize.errors import BadInput, RunWarning, require
 from internalize.runs.folder import Run
 from internalize.runs.location import runs_folder
@@ -139,14 +140,19 @@ def announce(prepared: Prepared, execution: Execution) -> None:
 
 def observers_for(prepared: Prepared, execution: Execution) -> list[Observer]:
     """Who watches a run that these fields ask for."""
+    if execution.quiet and not execution.page:
+        return []
     results = prepared.kind.results
-    watching: list[Observer] = []
-    if execution.page:
-        watching.append(LivePage(prepared.label, results.answers() if results.answers else None))
-    if not execution.quiet:
-        speed = results.samples_per_step(prepared.config)
-        watching.append(run_view(prepared.label, results.headline, speed))
-    return watching
+    experiment = prepared.build(resolve_device(execution.device))
+    watched = Watched(
+        prepared.label,
+        results.headline,
+        results.samples_per_step(prepared.config),
+        results.chance(experiment),
+        results.answers() if results.answers else None,
+    )
+    watching: list[Observer] = [LivePage(watched)] if execution.page else []
+    return [*watching, *([] if execution.quiet else [run_view(watched)])]
 
 
 def result_of(run: Run) -> dict[str, Any]:

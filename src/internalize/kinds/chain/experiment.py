@@ -335,6 +335,7 @@ class ChainExperiment:
             just_ended=progress.stage_ended and not self._gave_up(state),
             step=progress.iteration,
             steps=self.config.iterations,
+            losses=state.named_losses(self.curriculum),
         )
 
     def _label(self, state: ChainState) -> str:

@@ -34,6 +34,12 @@ def kept_answers() -> Callable[[Path], list[list[str]]]:
     return KeptAnswers().rows
 
 
+def chance_of(experiment: ChainExperiment) -> float:
+    """The share of the commonest final state."""
+    start, inputs = experiment.renderer.initial_state, experiment.inputs
+    return float(experiment.task.final_shares(inputs.probabilities, experiment.config.horizon, start).max())
+
+
 class ChainKind:
     """A transformer learns to run a semiautomaton: the paper's main experiment."""
 
@@ -54,6 +60,7 @@ class ChainKind:
         },
         rates=("succeeded", "ood_succeeded", "internalized"),
         answers=kept_answers,
+        chance=chance_of,
         samples_per_step=lambda config: config.batch,
     )
 

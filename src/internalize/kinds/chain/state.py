@@ -36,6 +36,8 @@ class AnswerAverages:
         self.counts = torch.zeros(positions, device=device)
         self.running = torch.zeros(2, positions, device=device)
         self.running_counts = torch.zeros(positions, device=device)
+        self.newest: list[float] = []
+        """The loss at each position in the newest row; shown to people, and no part of what is saved."""
 
     def add(self, stats: AnswerStats, memory: int) -> None:
         """memory: iterations that the running average reaches back."""
@@ -70,7 +72,8 @@ class AnswerAverages:
         seen = self.counts > 0
         per_position = self.window[:, seen] / self.counts[seen]
         mean = self.window[:, seen].sum(1) / self.counts[seen].sum()
-        loss, accuracy, worst = torch.stack([mean[0], mean[1], per_position[0].max()]).tolist()
+        numbers = torch.stack([mean[0], mean[1], per_position[0].max()])
+        loss, accuracy, worst, *self.newest = torch.cat([numbers, per_position[0]]).tolist()
         self.window.zero_()
         self.counts.zero_()
         return {"loss": loss, "token_accuracy": accuracy, "worst_loss": worst} | rehearsed
@@ -180,6 +183,16 @@ class ChainState:
         self.control = control
         self.good = None if control is None else GoodStage(optimizer)
         self.positions = positions
+
+    def named_losses(self, curriculum: Curriculum) -> tuple[tuple[str, float], ...]:
+        """Each position of the newest row by the state that stands there; in mixtures by its number."""
+        newest = self.averages.newest
+        if not newest:
+            return ()
+        shown = curriculum.shown(self.progress.stage)
+        own = len(newest) == len(shown) + 1 and not curriculum.length_hint
+        names = [*(f"q{t}" for t in shown), "EOS"] if own else [str(i + 1) for i in range(len(newest))]
+        return tuple(zip(names, newest, strict=True))
 
     def weights(self) -> dict[str, Tensor]:
         return self.model.weights()
