@@ -17,6 +17,7 @@ from internalize.configs.command_line import parse
 from internalize.configs.files import dropping_remarks, lead_nowhere, outliving_the_reader, require_plain
 from internalize.configs.named import trusting
 from internalize.errors import BadInput, Interrupted, RunFailed, RunWarning, closest, require_seed
+from internalize.help import overview
 
 
 class Command(NamedTuple):
@@ -128,6 +129,10 @@ COMMANDS: dict[str, Command] = {
                      "this engine against Hugging Face's GPT-2 and AdamW, in one run"),
     "tasks": Command("internalize.tasks.names", "TasksArguments", "tasks_command",
                      "list the tasks, or show one of them"),
+    "examples": Command("internalize.welcome", "ExamplesArguments", "examples_command",
+                        "copy the examples (sweeps, circuits, networks) into a folder of your own"),
+    "completion": Command("internalize.welcome", "CompletionArguments", "completion_command",
+                          "let your shell complete commands, options and runs"),
 }  # fmt: skip
 
 
@@ -218,8 +223,10 @@ def _run_and_flush(words: list[str]) -> int:
 
 
 def _run(words: list[str]) -> int:
+    if words[:1] == ["help"] and len(words) > 1:
+        words = [*words[1:], "--help"]
     if not words or words[0] in ("-h", "--help", "help"):
-        print(overview())
+        print(overview(purposes()))
         return 0
     if words[0] in ("-V", "--version"):
         from internalize.runs.provenance import package_version
@@ -228,8 +235,8 @@ def _run(words: list[str]) -> int:
         return 0
     name = next((name for name in (" ".join(words[:2]), words[0]) if name in COMMANDS), words[0])
     if name not in COMMANDS:
-        known = ", ".join(COMMANDS)
-        raise BadInput("command", f"unknown command {name!r}{closest(name, list(COMMANDS))}; known: {known}")
+        near = closest(name, list(COMMANDS)) or closest(" ".join(words[:2]), list(COMMANDS))
+        raise BadInput("command", f"unknown command {name!r}{near}; internalize --help lists all commands")
     command = COMMANDS[name]
     module = import_module(command.module)
     expected, rest = getattr(module, command.arguments), words[len(name.split()) :]
@@ -281,22 +288,9 @@ def _carry_out(function: Callable[[Any], int | None], arguments: Any) -> int:
         return 1
 
 
-def overview() -> str:
-    """What `internalize --help` prints."""
-    width = max(map(len, COMMANDS))
-    lines = [f"  {name:<{width}}  {command.purpose}" for name, command in COMMANDS.items()]
-    return "\n".join(
-        [
-            "usage: internalize COMMAND [OPTIONS]",
-            "",
-            "Learning through internalization: teach a network to reason out loud, take the words away, and",
-            "measure what is left.",
-            "",
-            *lines,
-            "",
-            "internalize COMMAND --help lists a command's options.",
-        ]
-    )
+def purposes() -> dict[str, str]:
+    """Command → what it is for."""
+    return {name: command.purpose for name, command in COMMANDS.items()}
 
 
 if __name__ == "__main__":

@@ -121,3 +121,25 @@ def _literals(annotation: Any) -> Iterator[tuple[str, ...]]:
     else:
         for part in get_args(annotation):
             yield from _literals(part)
+
+
+def options_of(arguments: type[Any], prefix: str = "") -> list[str]:
+    """The options that a dataclass of arguments has on the command line, as shells complete them."""
+    import tyro
+
+    found = [] if prefix else ["--help"]
+    hints = get_type_hints(arguments, include_extras=True)
+    for field in dataclasses.fields(arguments):
+        marks = getattr(hints[field.name], "__metadata__", ())
+        if any(mark in (tyro.conf.Positional, tyro.conf.Suppress) for mark in marks):
+            continue
+        plain = get_args(hints[field.name])[0] if marks else hints[field.name]
+        name = f"{prefix}{field.name.replace('_', '-')}"
+        if dataclasses.is_dataclass(plain):
+            unnamed = any(getattr(mark, "name", None) == "" for mark in marks)
+            found += options_of(plain, prefix if unnamed else f"{name}.")  # type: ignore[arg-type]
+        else:
+            found.append(f"--{name}")
+            start, dot, last = name.rpartition(".")
+            found += [f"--{start}{dot}no-{last}"] if plain is bool else []
+    return found
