@@ -21,7 +21,7 @@ from internalize.models.gpt2 import GPT2, ModelConfig
 from internalize.models.parameters import AdamW, flatten_parameters
 from internalize.models.path import make_step
 from internalize.runtime.kind import Streams
-from internalize.sequences.rendering import Renderer, vocabulary_of
+from internalize.sequences import Renderer, vocabulary_of
 from internalize.tasks.inputs import parse_inputs
 from internalize.tasks.names import parse_task
 

@@ -7,7 +7,17 @@ from collections.abc import Mapping
 
 GROUPS: dict[str, tuple[str, ...]] = {
     "Start": ("demo", "tasks", "examples"),
-    "Train": ("train", "resume", "text", "data check", "data make", "hints", "parity", "selfplay", "experiment"),
+    "Train": (
+        "train",
+        "resume",
+        "text",
+        "data check",
+        "data make",
+        "hints",
+        "parity",
+        "selfplay",
+        "experiment",
+    ),
     "Look inside a run": (
         "ask",
         "show",

@@ -74,7 +74,8 @@ class CompletionArguments:
 BASH = """\
 # Completion of the internalize command; made by `internalize completion {shell}`.
 _internalize() {{
-    local word="${{COMP_WORDS[COMP_CWORD]}}" command="${{COMP_WORDS[1]}}" two="${{COMP_WORDS[1]}} ${{COMP_WORDS[2]}}"
+    local word="${{COMP_WORDS[COMP_CWORD]}}" command="${{COMP_WORDS[1]}}"
+    local two="${{COMP_WORDS[1]}} ${{COMP_WORDS[2]}}"
     local runs="${{INTERNALIZE_RUNS:-runs}}" options=""
     case "$two" in
 {twos}
@@ -124,7 +125,9 @@ def completion(shell: Shell, options: Mapping[str, list[str]], purposes: Mapping
         shell=shell,
         first=first,
         twos=cases([n for n in options if " " in n], lambda n: f'options="{" ".join(options[n])}"', " " * 8),
-        ones=cases([n for n in options if " " not in n], lambda n: f'options="{" ".join(options[n])}"', " " * 8),
+        ones=cases(
+            [n for n in options if " " not in n], lambda n: f'options="{" ".join(options[n])}"', " " * 8
+        ),
         seconds=cases(list(follow), lambda n: f'known="{" ".join(follow[n])} latest"', " " * 12),
     )
     return script if shell == "bash" else f"autoload -U +X bashcompinit && bashcompinit\n{script}"

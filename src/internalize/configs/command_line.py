@@ -9,7 +9,7 @@ import io
 import re
 import shutil
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from internalize.errors import BadInput, closest
@@ -121,6 +121,17 @@ def _literals(annotation: Any) -> Iterator[tuple[str, ...]]:
     else:
         for part in get_args(annotation):
             yield from _literals(part)
+
+
+def value_in(words: Sequence[str], option: str) -> str | None:
+    """What the words give for an option, before they are parsed: the last of `--option X` and `--option=X`."""
+    found = None
+    for index, word in enumerate(words):
+        if word == option:
+            found = words[index + 1] if index + 1 < len(words) else ""
+        elif word.startswith(f"{option}="):
+            found = word.removeprefix(f"{option}=")
+    return found
 
 
 def options_of(arguments: type[Any], prefix: str = "") -> list[str]:

@@ -27,6 +27,7 @@ from internalize.explorer.bundle import Bundle, Progress, make_bundle
 from internalize.explorer.subject import last_run, open_subject
 from internalize.runs.commands import Selection
 from internalize.runs.index import Entry
+from internalize.runs.location import find_folders
 from internalize.runs.storage import read_rows
 
 SCRIPTS = ("model.js", "construction.js", "drawing.js", "board.js", "panels.js", "view.js")
@@ -201,8 +202,9 @@ class ExploreArguments(TrustOption):
     """Write one HTML file in which the models of runs answer, stage by stage. It opens from disk, needs no
     server and makes no request. Several runs of the same task are shown side by side."""
 
-    runs: Annotated[tuple[Path, ...], tyro.conf.Positional] = ()
-    """Run folders or the beginnings of their hashes; the last finished run if none is given."""
+    runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[RUN [RUN ...]]")] = ()
+    """The runs: folders, unique parts of their names, beginnings of their hashes, patterns such as 'C7-*', or
+    latest. The last finished run if none is given."""
     out: Path | None = None
     """The file to write; explorer.html in the first run's folder if not given."""
     megabytes: float = 4.0
@@ -215,7 +217,7 @@ class ExploreArguments(TrustOption):
 
 
 def explore_command(arguments: ExploreArguments) -> None:
-    runs = arguments.runs or (last_run(),)
+    runs = find_folders(arguments.runs, "runs") or (last_run(),)
     out = open_subject(runs[0]).path / "explorer.html" if arguments.out is None else arguments.out
     with errors_console().status("explore") as status:
         bundle = write_explorer(runs, out, arguments.megabytes, status.update)

@@ -110,7 +110,7 @@ def _wide_table(columns: list[str], rows: list[list[str]]) -> RichTable:
 class FigureArguments:
     """One figure of the paper: run what is missing, draw it, and judge its claims."""
 
-    name: Annotated[str, tyro.conf.Positional]
+    name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="FIGURE")]
     """Which: see `internalize figures`."""
     tier: Tier = "laptop"
     """smoke: seconds, nothing is judged; toy: minutes, sizes at which inputs repeat; laptop: hours, the paper's

@@ -6,19 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from internalize.configs.codec import changed_fields
 from internalize.contract import RunState
 from internalize.display.terminal import plain
 from internalize.errors import BadInput, require
 from internalize.runs.folder import Run
-from internalize.runs.location import run_folders
+from internalize.runs.location import find_folders, is_pattern, run_folders
 from internalize.statistics import wilson
 from internalize.statistics.groups import mcnemar, paired_difference
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True)
@@ -60,9 +57,8 @@ def compare(names: Sequence[str], metric: str) -> dict[str, Any]:
 def find_group(name: str) -> Group:
     """The runs that a folder, a hash, a folder of runs or a pattern names."""
     path = Path(name)
-    if any(letter in name for letter in "*?["):
-        folders = [found for found in sorted(path.parent.glob(path.name)) if (found / "config.json").is_file()]
-        require(bool(folders), "runs", f"no run matches {name}")
+    if is_pattern(name):
+        folders = find_folders([name], "runs")
     elif path.is_dir() and not (path / "config.json").is_file():
         folders = [Path(folder) for folder, _ in run_folders(path)]
         require(bool(folders), "runs", f"there are no runs in {name}")

@@ -45,7 +45,7 @@ from internalize.sweeps.run import (
 )
 from internalize.sweeps.sweep import BadSweep, Sweep, find_sweep
 
-SweepName = Annotated[str, tyro.conf.Positional]
+SweepName = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")]
 
 
 @dataclass(frozen=True)
@@ -224,7 +224,7 @@ WholeNumbers = PrimitiveConstructorSpec[tuple[int, ...]](
 class PlanArguments(TrustOption):
     """What sweeps would take on GPUs, from counted operations and a stated utilisation: nothing is trained."""
 
-    files: Annotated[tuple[str, ...], tyro.conf.Positional]
+    files: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="FILE [FILE ...]")]
     """One or more sweeps: files, file.py:NAME or module:NAME."""
     gpus: Annotated[tuple[int, ...], WholeNumbers] = (1, 8, 64)
     """How many GPUs: a column each."""

@@ -166,7 +166,7 @@ LARGEST_SHOWN = 40
 class TasksArguments:
     """List the tasks there are, or show the transitions of one."""
 
-    task: Annotated[str | None, tyro.conf.Positional] = None
+    task: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="TASK")] = None
     """A task's name, a .json, .yaml or .fsm file, or module:attribute."""
     draw: bool = False
     """Write the task's state diagram as PNG and SVG."""

@@ -38,7 +38,7 @@ LOOKED_AT = 1_000
 class DataCheckArguments:
     """Look at a file of rows before a training: lengths, tokens, stages and warnings."""
 
-    file: Annotated[Path, tyro.conf.Positional]
+    file: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")]
     """The training rows."""
     eval: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
     """NAME=FILE: files to measure on, once for each."""
@@ -247,7 +247,7 @@ OOD_ROWS = 1_000
 class DataMakeArguments:
     """Write rows of question, steps and answer for problems whose answers are known exactly."""
 
-    name: Annotated[str, tyro.conf.Positional]
+    name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="PROBLEM")]
     """multiplication:4x4, addition:8, expressions:mod11:6, reachability:10:3, semiautomaton:C3:8."""
     n: int = 10_000
     """Rows of the file."""
