@@ -59,6 +59,28 @@ def percent(value: Any) -> str:
     return f"{percentage(value)} %" if isinstance(value, float) else "–"
 
 
+def newest_numbers(row: Mapping[str, Any], headline: Mapping[str, str]) -> dict[str, str]:
+    """The entries of a row that a view shows, as text.
+
+    Where a stage's answer does not end in q_T, an accuracy is that on the stage's own last state, and the one
+    on q_T stands beside it.
+    """
+    found = {}
+    for key in headline:
+        value = row.get(key)
+        if isinstance(value, float):
+            own = row.get(key.replace("_accuracy", "_target_accuracy"))
+            found[key] = accuracy_told(value, own) if "accuracy" in key else f"{value:.4f}"
+    return found
+
+
+def accuracy_told(value: float, own: Any) -> str:
+    """`98.3 %`; or `99.1 % (q_T 53.0 %)` where the accuracy on the stage's own target is another one."""
+    if not isinstance(own, float) or own == value:
+        return percent(value)
+    return f"{percent(own)} (q_T {percent(value)})"
+
+
 class Pace:
     """Steps a second, over the last few seconds, and how long the rest will take."""
 
@@ -89,19 +111,16 @@ class RunView:
         self.title = title
         self.headline = headline
         self.samples_per_step = samples_per_step
-        self.numbers: dict[str, float] = {}
+        self.numbers: dict[str, str] = {}
         self.pace = Pace()
 
     def take(self, row: Mapping[str, Any]) -> None:
-        self.numbers |= {key: row[key] for key in self.headline if isinstance(row.get(key), float)}
+        self.numbers |= newest_numbers(row, self.headline)
 
     def shown_numbers(self) -> list[str]:
-        parts = []
-        for key, heading in self.headline.items():
-            if key in self.numbers:
-                value = self.numbers[key]
-                parts.append(f"{heading} {percent(value) if 'accuracy' in key else f'{value:.4f}'}")
-        return parts
+        return [
+            f"{heading} {self.numbers[key]}" for key, heading in self.headline.items() if key in self.numbers
+        ]
 
     def speed(self) -> str:
         rate = self.pace.rate()
@@ -222,7 +241,7 @@ class _Line:
     weight: float = 1.0
     state: RunState = RunState.WAITING
     stage: Stage | None = None
-    numbers: dict[str, float] = field(default_factory=dict)
+    numbers: dict[str, str] = field(default_factory=dict)
     pace: Pace = field(default_factory=Pace)
     error: str = ""
     share_before: float = 0.0
@@ -285,17 +304,12 @@ class Fleet:
                 line.share_before = line.share if new else line.share_before
                 line.pace.mark(line.stage.step)
         if isinstance(event, Written):
-            found = {key: event.row.get(key) for key in self.headline}
-            line.numbers |= {key: value for key, value in found.items() if isinstance(value, float)}
+            line.numbers |= newest_numbers(event.row, self.headline)
 
     def end(self) -> None: ...
 
     def numbers(self, line: _Line) -> list[str]:
-        cells = []
-        for key in self.headline:
-            value = line.numbers.get(key)
-            cells.append("" if value is None else percent(value) if "accuracy" in key else f"{value:.4f}")
-        return cells
+        return [line.numbers.get(key, "") for key in self.headline]
 
 
 class LiveFleet(Fleet):

@@ -316,24 +316,28 @@ def description(run: Run) -> str:
     summary = run.status().get("summary", {})
     if summary:
         parts += ["", "results", *_lines(summary)]
-    for title, names in (("loss", "loss"), ("accuracy", "_accuracy")):
-        plot = text_plot(curves(run.metrics(), names))
+    for title, names in (("loss (logarithmic)", "loss"), ("accuracy", "_accuracy")):
+        plot = text_plot(curves(run.metrics(), names), logarithmic=names == "loss")
         if plot:
             parts += ["", title, plot]
     return plain("\n".join(parts))
 
 
 def curves(rows: Table, ending: str) -> dict[str, list[tuple[float, float]]]:
-    """The curves over steps whose names end so: name → (step, value) points."""
+    """The curves over steps whose names end so: name → (step, value) points.
+
+    An accuracy on the stages' own targets is one of them where it differs from that on q_T.
+    """
     found: dict[str, list[tuple[float, float]]] = {}
     for row in rows:
         step = next((row[name] for name in ("iteration", "step", "phase", "round") if name in row), None)
         if not isinstance(step, int | float):
             continue
         for name, value in row.items():
-            if name.endswith(ending) and "target" not in name and isinstance(value, float) and isfinite(value):
+            if name.endswith(ending) and isinstance(value, float) and isfinite(value):
                 found.setdefault(name, []).append((float(step), value))
-    return found
+    return {name: points for name, points in found.items() if points != found.get(name.replace("_target", ""))
+            or "_target" not in name}  # fmt: skip
 
 
 def _state(run: Run) -> str:

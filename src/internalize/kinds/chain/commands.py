@@ -69,7 +69,7 @@ def require_chosen(config: ChainConfig, execution: Execution) -> None:
     text = (
         f"{config.task}, T = {config.horizon}, {config.method} with the paper's model ({model}) takes about "
         f"{duration(seconds)} of one core, so it is not started unasked. Type --preset laptop for a small "
-        f"model (at most about {duration(small)}), --preset paper for this one, or choose by --model.width and others"
+        f"model (at most about {duration(small)}), --preset paper for this one, or --model.width for your own"
     )
     require(seconds <= LONG, "train", text)
 
