@@ -135,21 +135,35 @@ class RunsCompareArguments:
     the others are compared with."""
     metric: str = "id_accuracy"
     """The entry of the results whose differences are looked at."""
+    markdown: bool = False
+    """Print a Markdown table."""
+    latex: bool = False
+    """Print a LaTeX table, for the package booktabs."""
     json: bool = False
     """Print one JSON object."""
 
+    def __post_init__(self) -> None:
+        one = self.markdown + self.latex + self.json <= 1
+        require(one, "markdown", "choose one of --markdown, --latex and --json")
+
 
 def runs_compare_command(arguments: RunsCompareArguments) -> None:
-    from internalize.runs.comparison import compare, comparison_text
+    from internalize.runs.comparison import compare, comparison_cells, comparison_text
+    from internalize.runs.table import latex_table, markdown_table
 
     require(len(arguments.runs) >= 2, "runs", f"needs at least two to compare, got {len(arguments.runs)}")
     result = compare(arguments.runs, arguments.metric)
-    print(json.dumps(result) if arguments.json else comparison_text(result))
+    if arguments.markdown:
+        print(markdown_table(*comparison_cells(result)))
+    elif arguments.latex:
+        print(latex_table(*comparison_cells(result)))
+    else:
+        print(json.dumps(result) if arguments.json else comparison_text(result))
 
 
 @dataclass(frozen=True)
 class RunsExportArguments:
-    """All runs as one table: a line a run, with its config and results in columns."""
+    """All runs as one table: one line for each run, with its config and results in columns."""
 
     which: Annotated[Selection, tyro.conf.arg(name="")] = field(default_factory=Selection)
     csv: Path | None = None

@@ -14,7 +14,7 @@ from internalize.display.terminal import plain
 from internalize.errors import BadInput, require
 from internalize.runs.folder import Run
 from internalize.runs.location import find_folders, is_pattern, run_folders
-from internalize.statistics import wilson
+from internalize.statistics import Rate, wilson
 from internalize.statistics.groups import mcnemar, paired_difference
 
 
@@ -153,6 +153,29 @@ def _against(first: Group, other: Group, before: dict[int, float], after: dict[i
         "interval": None if found.interval is None else [found.interval.low, found.interval.high],
         "mcnemar_p": mcnemar(won[0], won[1]),
     }
+
+
+def comparison_cells(result: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
+    """What `compare` found as headings and rows, for documents: one row for each group."""
+    rows = []
+    for group, pair in zip(result["groups"], [None, *result["differences"]], strict=True):
+        paired = pair is not None and bool(pair["pairs"])
+        rows.append(
+            [
+                plain(group["name"]),
+                str(group["runs"]),
+                _with_interval(group["mean"], group["mean_interval"]),
+                str(Rate(group["succeeded"], group["runs"])),
+                _with_interval(pair["difference"], pair["interval"], "+") if paired else "–",
+                f"{pair['mcnemar_p']:.3g}" if paired else "–",
+            ]
+        )
+    return ["runs of", "runs", f"mean {result['metric']}", "succeeded", "difference", "McNemar p"], rows
+
+
+def _with_interval(value: float, interval: list[float] | None, sign: str = "") -> str:
+    spread = f" [{interval[0]:{sign}.4g}, {interval[1]:{sign}.4g}]" if interval else ""
+    return f"{value:{sign}.4g}{spread}"
 
 
 def comparison_text(result: dict[str, Any]) -> str:

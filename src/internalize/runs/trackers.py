@@ -42,6 +42,10 @@ def numbers(row: Mapping[str, Any]) -> dict[str, float]:
     }
 
 
+RESULTS = ("result/id_accuracy", "result/ood_accuracy", "result/response_length")
+"""By which TensorBoard compares runs, where they have them."""
+
+
 class TensorBoard:
     """Writes RUN/tensorboard/; look at many runs at once with `tensorboard --logdir runs`."""
 
@@ -54,6 +58,19 @@ class TensorBoard:
     def begin(self, folder: Path, stage: Stage) -> None:
         # purge_step: what a killed sitting drew beyond its last checkpoint is drawn again
         self._writer = self._make_writer(str(folder / "tensorboard"), purge_step=stage.step + 1)
+        if stage.step == 0:
+            self._tell_settings(Run(folder))
+
+    def _tell_settings(self, run: Run) -> None:
+        """The config as hyperparameters, so that the tab HPARAMS can compare runs by their results."""
+        from torch.utils.tensorboard.summary import hparams
+
+        config = {
+            name: value if isinstance(value, bool | int | float | str) else str(value)
+            for name, value in _flat(run.identity().config).items()
+        }
+        for summary in hparams(config, dict.fromkeys(RESULTS, 0.0)):
+            self._writer.file_writer.add_summary(summary)
 
     def stepped(self, stage: Stage) -> None:
         """Rows say all there is to draw."""
@@ -64,6 +81,8 @@ class TensorBoard:
 
     def end(self, state: RunState, summary: Row) -> None:
         if self._writer is not None:
+            for name, value in numbers({"event": "result", **summary}).items():
+                self._writer.add_scalar(name, value)
             self._writer.close()
 
 
@@ -141,6 +160,8 @@ class MLflow:
 
     def end(self, state: RunState, summary: Row) -> None:
         if self._id:
+            for name, value in numbers({"event": "result", **summary}).items():
+                self._client.log_metric(self._id, name, value)
             status = {RunState.DONE: "FINISHED", RunState.FAILED: "FAILED"}.get(state, "KILLED")
             self._client.set_terminated(self._id, status=status)
 
