@@ -93,6 +93,11 @@ TRAIN = [
     ("--schedule.kind slow", "--schedule.kind: must be one of 'fixed', 'adaptive', 'controller', got 'slow'"),
     ("--evaluation.samples 0", "evaluation.samples: must be at least 1, got 0"),
     ("--evaluation.final-samples -5", "evaluation.final-samples: must be at least 1"),
+    ("--config nowhere.yaml", "config: there is no file nowhere.yaml, and no run of that name"),
+    ("--config not.yaml", "config (not.yaml): the file is not YAML"),
+    ("--config key.json", "config (key.json): transition: unknown field"),
+    ("--config key.json --preset laptop", "config"),
+    ("--preset huge", "preset: must be one of paper, laptop; got 'huge'"),
     ("--device cuda", "device: cuda is not available here; there is"),
     ("--device tpu", "--device: must be one of 'auto', 'cpu', 'cuda', 'mps', got 'tpu'"),
     ("--threads 0", "threads: must be at least 1, got 0"),
@@ -108,7 +113,10 @@ TRAIN = [
 
 OTHERS = [
     ("trian", "command: unknown command 'trian' (did you mean 'train'?)"),
-    ("evaluate", "evaluate: PATH is missing: The run's folder, or the beginning of its hash."),
+    ("evaluate", "evaluate: RUN is missing: The run: its folder, a unique part of its name"),
+    ("help trian", "command: unknown command 'trian' (did you mean 'train'?); internalize --help lists all"),
+    ("completion tcsh", "must be one of 'bash', 'zsh', 'fish', got 'tcsh'"),
+    ("examples file", "folder: file is a file: name a folder"),
     ("evaluate nowhere", "run: nowhere is not a run folder"),
     ("evaluate file", "run: file is not a run folder"),
     ("evaluate folder", "run: folder/config.json cannot be read"),
@@ -130,8 +138,9 @@ OTHERS = [
     ("show {run} --examples 0", "examples: must be at least 1, got 0"),
     ("show {run} --inputs weights:1", "inputs: weights needs 2 numbers"),
     ("show nowhere", "run: nowhere is not a run folder"),
-    ("show abc", "run: abc is neither a run folder nor the beginning of a hash below runs; where runs are "
-                 "elsewhere, the environment variable INTERNALIZE_RUNS says so"),
+    ("show abc", "run: abc is not a run folder, nor a part of a name in runs, which has no runs; where runs "
+                 "are elsewhere, the environment variable INTERNALIZE_RUNS says so"),
+    ("show latest", "run: there is no run in runs yet, so none is the latest"),
     ("resume nowhere", "run: nowhere is not a run folder"),
     ("resume {run} --fresh", "fresh: belongs to train"),
     ("tasks Z5", "task: unknown task 'Z5'"),

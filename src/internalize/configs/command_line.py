@@ -145,10 +145,10 @@ def options_of(arguments: type[Any], prefix: str = "") -> list[str]:
         if any(mark in (tyro.conf.Positional, tyro.conf.Suppress) for mark in marks):
             continue
         plain = get_args(hints[field.name])[0] if marks else hints[field.name]
-        name = f"{prefix}{field.name.replace('_', '-')}"
+        given = next((n for mark in marks if (n := getattr(mark, "name", None)) is not None), field.name)
+        name = f"{prefix}{given.replace('_', '-')}"
         if dataclasses.is_dataclass(plain):
-            unnamed = any(getattr(mark, "name", None) == "" for mark in marks)
-            found += options_of(plain, prefix if unnamed else f"{name}.")  # type: ignore[arg-type]
+            found += options_of(plain, f"{name}." if given else prefix)  # type: ignore[arg-type]
         else:
             found.append(f"--{name}")
             start, dot, last = name.rpartition(".")

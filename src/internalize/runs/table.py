@@ -178,7 +178,8 @@ def _sides(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 SPECIAL = {**{letter: f"\\{letter}" for letter in "&%$#_{}"}, "\\": "\\textbackslash{}",
-           "~": "\\textasciitilde{}", "^": "\\textasciicircum{}", "–": "--", "…": "\\dots{}", "≤": "$\\leq$", "≥": "$\\geq$"}  # fmt: skip
+           "~": "\\textasciitilde{}", "^": "\\textasciicircum{}",
+           "–": "--", "…": "\\dots{}", "≤": "$\\leq$", "≥": "$\\geq$"}  # fmt: skip
 """What LaTeX would not print as it is."""
 
 

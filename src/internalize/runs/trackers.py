@@ -42,10 +42,6 @@ def numbers(row: Mapping[str, Any]) -> dict[str, float]:
     }
 
 
-RESULTS = ("result/id_accuracy", "result/ood_accuracy", "result/response_length")
-"""By which TensorBoard compares runs, where they have them."""
-
-
 class TensorBoard:
     """Writes RUN/tensorboard/; look at many runs at once with `tensorboard --logdir runs`."""
 
@@ -54,23 +50,12 @@ class TensorBoard:
 
         self._make_writer: Any = SummaryWriter
         self._writer: Any = None
+        self._folder = Path()
 
     def begin(self, folder: Path, stage: Stage) -> None:
         # purge_step: what a killed sitting drew beyond its last checkpoint is drawn again
         self._writer = self._make_writer(str(folder / "tensorboard"), purge_step=stage.step + 1)
-        if stage.step == 0:
-            self._tell_settings(Run(folder))
-
-    def _tell_settings(self, run: Run) -> None:
-        """The config as hyperparameters, so that the tab HPARAMS can compare runs by their results."""
-        from torch.utils.tensorboard.summary import hparams
-
-        config = {
-            name: value if isinstance(value, bool | int | float | str) else str(value)
-            for name, value in _flat(run.identity().config).items()
-        }
-        for summary in hparams(config, dict.fromkeys(RESULTS, 0.0)):
-            self._writer.file_writer.add_summary(summary)
+        self._folder = folder
 
     def stepped(self, stage: Stage) -> None:
         """Rows say all there is to draw."""
@@ -81,8 +66,9 @@ class TensorBoard:
 
     def end(self, state: RunState, summary: Row) -> None:
         if self._writer is not None:
-            for name, value in numbers({"event": "result", **summary}).items():
-                self._writer.add_scalar(name, value)
+            if state == RunState.DONE:  # the tab HPARAMS compares finished runs by their settings and results
+                results = numbers({"event": "result", **summary})
+                self._writer.add_hparams(_settings(self._folder), results, run_name=".")
             self._writer.close()
 
 
@@ -164,6 +150,14 @@ class MLflow:
                 self._client.log_metric(self._id, name, value)
             status = {RunState.DONE: "FINISHED", RunState.FAILED: "FAILED"}.get(state, "KILLED")
             self._client.set_terminated(self._id, status=status)
+
+
+def _settings(folder: Path) -> dict[str, bool | int | float | str]:
+    """The run's config as TensorBoard takes it: flat, and what is no number as text."""
+    found = _flat(Run(folder).identity().config)
+    return {
+        name: value if isinstance(value, bool | int | float) else str(value) for name, value in found.items()
+    }
 
 
 def _flat(config: Mapping[str, Any], path: str = "") -> dict[str, Any]:

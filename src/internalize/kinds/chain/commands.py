@@ -75,7 +75,9 @@ def require_chosen(config: ChainConfig, execution: Execution) -> None:
 
 
 def _rough_seconds(prepared: Prepared) -> float:
-    return prepared.kind.forecast(prepared, torch.device("cpu")).rough_seconds
+    forecast = prepared.kind.forecast(prepared, torch.device("cpu"))
+    forecast.require_memory(torch.device("cpu"))
+    return forecast.rough_seconds
 
 
 def as_laptop(config: ChainConfig) -> ChainConfig:
