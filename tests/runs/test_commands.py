@@ -193,7 +193,7 @@ def test_a_plot_puts_points_where_they_are() -> None:
     assert text_plot({"none": []}) == ""
     falling = {"loss": [(0.0, 1.0), (1.0, 0.1), (2.0, 0.01), (3.0, 0.0)]}
     rows = [line.index("●") for line in text_plot(falling, 4, 5, logarithmic=True).splitlines()[:5:2]]
-    assert rows == [7, 8, 9], "a tenth is one step down, whatever it is a tenth of"
+    assert rows == [6, 7, 8], "a tenth is one step down, whatever it is a tenth of"
     assert "●" in text_plot({"one": [(3, 0.25)]})
 
 
