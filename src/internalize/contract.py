@@ -24,7 +24,7 @@ def still_speaking(summary: Mapping[str, Any]) -> str:
     if not (isinstance(stages, int) and stages > 1 and isinstance(tokens, int | float)):
         return ""
     where = f"it ended at stage {summary.get('stage')} of {stages}"
-    return f"succeeded, but still speaks: {tokens:.1f} tokens an answer on average (2 is at once); {where}"
+    return f"succeeded, but still speaks: {tokens:.1f} tokens in an answer on average (2 is at once); {where}"
 
 
 @dataclass(frozen=True)

@@ -149,7 +149,13 @@ def test_runs_in_any_order_and_by_the_name_of_a_file(tmp_path: Path, capsys: Out
 
 
 def test_success_with_words_is_marked(tmp_path: Path, capsys: Output) -> None:
-    speaks = {"succeeded": True, "internalized": False, "stage": 2, "stages": 4, "response_length": 4.0}
+    speaks: dict[str, Any] = {
+        "succeeded": True,
+        "internalized": False,
+        "stage": 2,
+        "stages": 4,
+        "response_length": 4.0,
+    }
     done_run(tmp_path, "left", 0, 0.99, **speaks)
     done_run(tmp_path, "left", 1, 0.99, **{**speaks, "internalized": True, "response_length": 2.0})
     done_run(tmp_path, "cot", 0, 0.99, **{**speaks, "stage": 1, "stages": 1})

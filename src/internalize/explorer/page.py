@@ -85,13 +85,13 @@ def write_explorer(
     runs: Sequence[Path | str], out: Path, megabytes: float = 4.0, progress: Progress = lambda _: None
 ) -> Bundle:
     """Write the page in which these runs answer; the first is the one that is looked at first."""
-    require(out.suffix in (".html", ".htm"), "out", f"must be a file that ends in .html, got {out}")
+    require(out.suffix in (".html", ".htm"), "page", f"must be a file that ends in .html, got {out}")
     bundle = make_bundle([open_subject(run) for run in runs], megabytes, progress)
     make_folder(out.parent)
     try:
         write_output(out, explorer_page(bundle))
     except OSError as error:
-        raise BadInput("out", f"cannot write {out}: {error.strerror}") from None
+        raise BadInput("page", f"cannot write {out}: {error.strerror}") from None
     return bundle
 
 
@@ -205,8 +205,8 @@ class ExploreArguments(TrustOption):
     runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[RUN [RUN ...]]")] = ()
     """The runs: folders, unique parts of their names, beginnings of their hashes, patterns such as 'C7-*', or
     latest. The last finished run if none is given."""
-    out: Path | None = None
-    """The file to write; explorer.html in the first run's folder if not given."""
+    page: Annotated[Path | None, tyro.conf.arg(aliases=("--out",), metavar="FILE")] = None
+    """The page to write; explorer.html in the first run's folder if not given."""
     megabytes: float = 4.0
     """About how large the weights in the page may be. Where all stages need more, some are left out evenly."""
     json: bool = False
@@ -218,7 +218,7 @@ class ExploreArguments(TrustOption):
 
 def explore_command(arguments: ExploreArguments) -> None:
     runs = find_folders(arguments.runs, "runs") or (last_run(),)
-    out = open_subject(runs[0]).path / "explorer.html" if arguments.out is None else arguments.out
+    out = open_subject(runs[0]).path / "explorer.html" if arguments.page is None else arguments.page
     with errors_console().status("explore") as status:
         bundle = write_explorer(runs, out, arguments.megabytes, status.update)
     models = bundle.data["models"]

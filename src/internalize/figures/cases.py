@@ -99,7 +99,7 @@ Shapes = Mapping[ExperimentConfig, Sequence[int]]
 
 
 def differences(ours: Shapes, paper: Shapes) -> list[str]:
-    """`T: 10 (paper: 15, 20, 25)`, a line a field whose values are not the same."""
+    """`T: 10 (paper: 15, 20, 25)`, one line for each field whose values are not the same."""
     rows, rows_of_paper = ([_fields(config) for config in shapes] for shapes in (ours, paper))
     lines = []
     for name in dict.fromkeys(name for row in [*rows, *rows_of_paper] for name in row):

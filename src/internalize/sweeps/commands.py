@@ -77,7 +77,7 @@ class SweepArguments(TrustOption):
     estimate: bool = True
     """Measure beforehand how long it will take on this machine. Not with --backend ray: the cluster would wait
     for it, and is another machine."""
-    ray: Annotated[RayOptions, tyro.conf.arg(name="")] = field(default_factory=RayOptions)
+    ray: RayOptions = field(default_factory=RayOptions)
 
     def __post_init__(self) -> None:
         require(not self.execution.fresh, "fresh", "belongs to train: a sweep does each run once")

@@ -112,9 +112,9 @@ class ChainConfig:
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     batch: int = 128
-    """Fresh sequences a step."""
+    """Fresh sequences in each step."""
     inputs: str = "uniform"
-    """Training inputs: uniform, binomial:p, or weights:… (a number a symbol, commas between)."""
+    """Training inputs: uniform, binomial:p, or weights:… (one number for each symbol, commas between)."""
     ood_inputs: str = "binomial:0.8"
     """Inputs out of distribution, for measuring only."""
     initial_state: int | None = None

@@ -159,7 +159,7 @@ def _title(runs: Sequence[Run]) -> str:
 def write_comparison(
     runs: Sequence[Run], ends: list[dict[str, Any]], methods: list[dict[str, Any]], folder: Path
 ) -> None:
-    """hints.png and .svg, curves.csv (a row a measurement), ends.csv (a row a run), hints.json (where from)."""
+    """hints.png and .svg, curves.csv (one row for each measurement), ends.csv (for each run), hints.json."""
     import torch
 
     config = runs[0].identity().config

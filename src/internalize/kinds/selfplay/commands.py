@@ -38,11 +38,11 @@ FLOOR = 0.02
 """Percentage points below which a gap is drawn at the bottom: a logarithm has no zero."""
 
 Rounds = Sequence[Mapping[str, Any]]
-"""The evaluations of one run, one row a round."""
+"""The evaluations of one run, one row for each round."""
 
 
 def draw_gap(games: Mapping[str, Sequence[Rounds]], chances: Mapping[str, float]) -> Figure:
-    """Per game one column: rates of optimal moves above, what search still adds below; one line a seed.
+    """One column for each game: rates of optimal moves above, what search adds below; a line for each seed.
 
     games: game → the runs of its seeds. chances: game → the rate of a player who moves at random.
     """

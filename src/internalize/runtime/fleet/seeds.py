@@ -28,7 +28,7 @@ class SideBySide:
     """Several runs of a command at once."""
 
     seeds: int | None = None
-    """Train this many seeds, from --seed up, side by side: one run a core, one thread a run."""
+    """Train this many seeds, from --seed up, side by side: one run on each core, with one thread."""
     workers: int | None = None
     """Runs at the same time; as many as there are cores if not given."""
 
