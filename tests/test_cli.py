@@ -123,6 +123,8 @@ OTHERS = [
     ("evaluate {run} --samples 0", "samples: must be at least 1, got 0"),
     ("evaluate {run} --samples many", "--samples: must be a whole number, got 'many'"),
     ("evaluate {run} --inputs gauss", "inputs: must be uniform"),
+    ("evaluate {run}@3 --stage 2", "stage: is said twice: "),
+    ("evaluate {run}@9", "kept are the stages [1, 2, 3, 4], not 9"),
     ("evaluate {run} --stage 9", "kept are the stages [1, 2, 3, 4], not 9"),
     ("evaluate {run} --budget 1", "budget: must lie in 2…5"),
     ("evaluate {run} --budget 6", "budget: must lie in 2…5"),

@@ -10,13 +10,15 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from importlib import import_module
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from internalize.configs.command_line import parse
 from internalize.configs.files import dropping_remarks, lead_nowhere, outliving_the_reader, require_plain
 from internalize.configs.named import trusting
-from internalize.errors import BadInput, Interrupted, RunFailed, RunWarning, closest, require_seed
+from internalize.errors import BadInput, Interrupted, RunFailed, RunWarning, closest, require, require_seed
 from internalize.help import overview
 
 
@@ -247,6 +249,7 @@ def _run(words: list[str]) -> int:
     )  # where the words name a preset
     arguments = parse(expected, rest, f"internalize {name}", defaults)
     require_plain(arguments)
+    arguments = _at_stage(arguments)
     require_seed(getattr(arguments, "seed", 0))  # of all who read runs; a training's config looks at its own
     function: Callable[[Any], int | None] = _own_way(name, arguments) or getattr(module, command.function)
     with (
@@ -254,6 +257,20 @@ def _run(words: list[str]) -> int:
         outliving_the_reader() if name in TRAINING else nullcontext(),
     ):
         return _carry_out(function, arguments)
+
+
+def _at_stage(arguments: Any) -> Any:
+    """RUN@3 is RUN with --stage 3, for every command that has both."""
+    if not (isinstance(getattr(arguments, "run", None), Path) and hasattr(arguments, "stage")):
+        return arguments
+    from internalize.runs.location import is_run_folder, split_stage
+
+    run, stage = split_stage(str(arguments.run), "run")
+    if stage is None or is_run_folder(arguments.run):
+        return arguments
+    once = arguments.stage in (None, stage)
+    require(once, "stage", f"is said twice: {arguments.run} and --stage {arguments.stage}")
+    return replace(arguments, run=Path(run), stage=stage)
 
 
 def _own_way(name: str, arguments: Any) -> Callable[[Any], int | None] | None:

@@ -129,7 +129,7 @@ def test_runs_are_named_as_people_name_them(tmp_path: Path, monkeypatch: pytest.
     ]
     with pytest.raises(BadInput, match=r"left could be any of 2 runs: \S+left-s0-\S+, \S+left-s1-\S+$"):
         find_folder("left", "run")
-    with pytest.raises(BadInput, match=r"\(did you mean .*right-s1.*\?\); internalize runs lists all 4"):
+    with pytest.raises(BadInput, match=r"\(did you mean .*right-s1.*\?\); internalize runs lists them \(4\)"):
         find_folder(folders[3].name[:-14] + "7", "run")
     with pytest.raises(BadInput, match="no run matches C9-"):
         find_folders(["C9-*"], "run")

@@ -171,7 +171,7 @@ def report(run: Run, execution: Execution) -> None:
         rows = [
             [name.replace("_", " "), readable(name, value) + _interval_beside(name, summary)]
             for name, value in summary.items()
-            if not name.endswith("_interval")
+            if not isinstance(value, list)  # intervals stand beside their accuracy; `runs show` has all
         ]
         Console(highlight=False).print(results_table(run.path.name, ["result", ""], rows))
         if said := still_speaking(summary):
