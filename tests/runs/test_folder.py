@@ -80,7 +80,7 @@ def test_a_run_is_found_by_the_beginning_of_its_hash(tmp_path: Path, monkeypatch
         Run.open(twin)
     with pytest.raises(
         BadInput,
-        match="0000 is not a run folder, nor a part of a name in runs; internalize runs lists them .4.",
+        match=r"0000 is not a run folder, nor a part of a name in runs; internalize runs lists them \(4\)",
     ):
         Run.open("0000")
     assert main(["runs", "show", "nowhere"]) == 2
