@@ -114,6 +114,9 @@ TRAIN = [
 OTHERS = [
     ("trian", "command: unknown command 'trian' (did you mean 'train'?)"),
     ("evaluate", "evaluate: RUN is missing: The run: its folder, a unique part of its name"),
+    ("runs latest", "runs: no command 'latest'; for one run: internalize runs show latest; there are show"),
+    ("runs shwo", "runs: no command 'shwo' (did you mean 'show'?); there are show, compare"),
+    ("runs", "out: there is no folder runs, so there are no runs yet; for a first one: internalize train"),
     ("help trian", "command: unknown command 'trian' (did you mean 'train'?); internalize --help lists all"),
     ("completion tcsh", "must be one of 'bash', 'zsh', 'fish', got 'tcsh'"),
     ("examples file", "folder: file is a file: name a folder"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -109,3 +110,17 @@ def test_lists_and_errors_load_no_torch(command: str, tmp_path: Path) -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=True
     )
     assert done.stdout.splitlines()[-1] == "False"
+
+
+ELLIPTIC = re.compile(r"\b(a|one) (row|line|column|process|thread|run|token|point|number|mark|bar) an? \w+")
+"""Such as "a row a state": nobody understands that at the first reading."""
+
+
+def test_sentences_are_whole() -> None:
+    root = Path(__file__).parents[1]
+    texts = [root / "README.md", *(root / "docs").glob("*.md"), *(root / "src").rglob("*.py")]
+    assert len(texts) > 100
+    found = [
+        f"{path.name}: {m[0]}" for path in texts if (m := ELLIPTIC.search(path.read_text(encoding="utf-8")))
+    ]
+    assert [text for text in found if not text.endswith(("a row a live", "a mark at the"))] == []

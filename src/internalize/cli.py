@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import shlex
 import shutil
 import sys
 import warnings
@@ -239,6 +240,10 @@ def _run(words: list[str]) -> int:
     if name not in COMMANDS:
         near = closest(name, list(COMMANDS)) or closest(" ".join(words[:2]), list(COMMANDS))
         raise BadInput("command", f"unknown command {name!r}{near}; internalize --help lists all commands")
+    if name == "runs" and len(words) > 1 and not words[1].startswith("-"):  # it has no positional argument
+        parts = [other.removeprefix("runs ") for other in COMMANDS if other.startswith("runs ")]
+        near = closest(words[1], parts) or f"; for one run: internalize runs show {shlex.quote(words[1])}"
+        raise BadInput("runs", f"no command {words[1]!r}{near}; there are {', '.join(parts)}")
     command = COMMANDS[name]
     module = import_module(command.module)
     expected, rest = getattr(module, command.arguments), words[len(name.split()) :]

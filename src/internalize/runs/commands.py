@@ -103,7 +103,7 @@ def _what_there_is(which: Selection) -> str:
     """Where no run is found: what could be asked for instead."""
     everything = Selection(which.out).entries()
     if not everything:
-        return "a first one: internalize train --preset laptop --task C2 --horizon 8"
+        return "for a first one: internalize train --preset laptop --task C2 --horizon 6"
     tasks = sorted({entry.task for entry in everything if entry.task})
     near = closest(which.task or "", tasks)
     return f"none of {len(everything):,} runs fits{near}; their tasks: {', '.join(map(_name, tasks))}"

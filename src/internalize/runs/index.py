@@ -106,7 +106,10 @@ class Store:
     """The runs below a folder."""
 
     def __init__(self, out: Path) -> None:
-        require(out.is_dir(), "out", f"there is no folder {out}")
+        first = "internalize train --preset laptop --task C2 --horizon 6"
+        require(
+            out.is_dir(), "out", f"there is no folder {out}, so there are no runs yet; for a first one: {first}"
+        )
         self.out = out
 
     def entries(self, wanted: Filter | None = None, from_folders: bool = False) -> list[Entry]:

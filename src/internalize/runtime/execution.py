@@ -38,7 +38,7 @@ class Execution:
     out: Path = field(default_factory=runs_folder)
     """Folder that holds the run folders."""
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
-    """Where tensors live; auto takes a GPU if there is one."""
+    """Where tensors live; auto takes a GPU if there is one. cuda and mps were never tried on real hardware."""
     threads: int | None = None
     """Processor threads of one run: 1 if not given, and on resume as many as before. Results are the same to
     the bit only for the same number of threads."""

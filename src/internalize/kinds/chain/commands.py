@@ -31,10 +31,10 @@ class TrainArguments:
     execution: Annotated[Execution, tyro.conf.arg(name="")] = field(default_factory=Execution)
     many: Annotated[SideBySide, tyro.conf.arg(name="")] = field(default_factory=SideBySide)
     preset: PresetName | None = None
-    """What the fields that are not given are: the paper's protocol (also without a preset), or the recipe that
-    takes small models through on a laptop."""
+    """Where options that you do not give take their values from. laptop: a small model, minutes; paper: the
+    paper's own protocol, days."""
     config_file: ConfigOption = None
-    """What the fields that are not given are: from a JSON or YAML file, a run's config.json, or a run."""
+    """The same, from a file (JSON, YAML, or a run's config.json) or from a run."""
 
     @classmethod
     def defaults(cls, words: Sequence[str]) -> TrainArguments | None:

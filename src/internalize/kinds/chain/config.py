@@ -98,7 +98,8 @@ class ChainConfig:
     kind: ClassVar[str] = "chain"
 
     task: str = "C2"
-    """The semiautomaton: C7, S3, A5, D4, Q8, flipflop2, a product C2xC3, a .json or .yaml file, module:name."""
+    """The semiautomaton: C7, S3, A5, D4, Q8, flipflop2, a product C2xC3, regex:(0|1)*11, a .json, .yaml or
+    .fsm file, module:name. `internalize tasks` lists them."""
     horizon: int = 25
     """T: how many symbols are read."""
     method: str = "left"
