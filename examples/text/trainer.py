@@ -1,6 +1,6 @@
 """Hugging Face's Trainer follows a curriculum of this package: additions whose carries are taken away.
 
-    internalize data make addition:2 --n 4000 --split test=200 --out rows/train.jsonl
+    internalize data make addition:2 --n 4000 --split test=200 --file rows/train.jsonl
     python examples/text/trainer.py rows 2000
 
 Needs accelerate, which the Trainer needs.

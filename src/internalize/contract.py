@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -10,6 +11,20 @@ from typing import Any, ClassVar, Protocol
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 Row = dict[str, Json]
 """One row of metrics: deterministic numbers only, never a time."""
+
+
+def still_speaking(summary: Mapping[str, Any]) -> str:
+    """What has to stand beside `succeeded`: a run that was to lose its words, and is right only with them.
+
+    Empty where nothing has to be said: the run failed, internalized, or was never meant to (one stage only).
+    """
+    stages, tokens = summary.get("stages"), summary.get("response_length")
+    if not summary.get("succeeded") or summary.get("internalized", True):
+        return ""
+    if not (isinstance(stages, int) and stages > 1 and isinstance(tokens, int | float)):
+        return ""
+    where = f"it ended at stage {summary.get('stage')} of {stages}"
+    return f"succeeded, but still speaks: {tokens:.1f} tokens in an answer on average (2 is at once); {where}"
 
 
 @dataclass(frozen=True)

@@ -186,7 +186,7 @@ def demo_page(ways: list[Way], config: ChainConfig) -> str:
             ),
         ],
         f"internalize {provenance['internalize']}, torch {provenance['torch']}, {provenance['processor']}, "
-        f"{provenance['threads']} thread a run, {provenance['created']}",
+        f"{provenance['threads']} thread for each run, {provenance['created']}",
     )
 
 

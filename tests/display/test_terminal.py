@@ -10,7 +10,7 @@ from rich.console import Console
 from internalize.contract import Stage
 from internalize.display.live import LiveView, Watched
 from internalize.display.plots import text_plot
-from internalize.display.terminal import percent
+from internalize.display.terminal import newest_numbers, percent
 from internalize.statistics import wilson
 
 
@@ -66,9 +66,17 @@ def test_a_live_view_shows_curve_chance_answer_and_the_stages_own_target(tmp_pat
         text = drawn()
     finally:
         view._live.stop()
-    assert "ID 50.0 % (stage's own target 75.0 %)" in text
+    assert "ID 75.0 % (q_T 50.0 %)" in text
     assert "chance 25.0 %" in text
     assert text.count("●") == 2 + 1, "what was measured before, the new one, and the legend"
     assert "stage 2 says" in text
     assert "[b]0 ■" in text
     assert "should be 1 ■" in text
+
+
+def test_a_stage_is_shown_on_its_own_target() -> None:
+    headline = {"loss": "loss", "id_accuracy": "ID"}
+    row = {"loss": 0.5, "id_accuracy": 0.53, "id_target_accuracy": 0.991}
+    assert newest_numbers(row, headline) == {"loss": "0.5000", "id_accuracy": "99.1 % (q_T 53.0 %)"}
+    assert newest_numbers({**row, "id_accuracy": 0.991}, headline)["id_accuracy"] == "99.1 %"
+    assert newest_numbers({"loss": 0.25}, headline) == {"loss": "0.2500"}

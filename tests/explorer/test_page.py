@@ -392,7 +392,7 @@ def test_stages_are_left_out_where_all_are_too_many(internalized: Run, made: Mad
 
 
 def test_bad_input_is_one_line(internalized: Run, made: Made, tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"^out: must be a file that ends in \.html"):
+    with pytest.raises(BadInput, match=r"^page: must be a file that ends in \.html"):
         write_explorer([internalized.path], tmp_path / "page.txt")
     other = train(
         replace(SMALL, task="C3", method="cot", iterations=2, schedule=ScheduleConfig()),

@@ -209,7 +209,7 @@ class CheckArguments(TrustOption):
     code is 1 if a clause fails.
     """
 
-    fast: Annotated[str, tyro.conf.Positional]
+    fast: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """The model that should have internalized."""
     against: str
     """The slow one: a model that writes its chain."""

@@ -35,7 +35,10 @@ Symbols = str | Sequence[str | int]
 
 
 def open_run(path: Path | str, device: str = "auto", field: str = "run") -> OpenRun:
-    """path: the run's folder, its name, or the beginning of its hash. Only chains can be looked into."""
+    """Only chains can be looked into.
+
+    path: the run's folder, a unique part of its name, the beginning of its hash, or `latest`.
+    """
     from internalize.analysis.open_bits import OPENED
 
     run = Run.open(path, field)

@@ -12,10 +12,11 @@ import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
+import tyro
 from rich.console import Console
 
 from internalize.benchmarks.cases import seconds_each
@@ -46,7 +47,7 @@ class SelfPlayBenchArguments:
     """Units of each of the network's three hidden layers."""
     repeats: int = 5
     """Samples of which the median counts."""
-    out: Path | None = None
+    file: Annotated[Path | None, tyro.conf.arg(aliases=("--out",), metavar="FILE")] = None
     """Also write the JSON to this file."""
     json: bool = False
     """Print JSON instead of a table."""
@@ -128,11 +129,11 @@ def selfplay_bench_command(arguments: SelfPlayBenchArguments) -> None:
             "provenance": provenance(torch.device("cpu")),
         }
     text = json.dumps(record, indent=1)
-    if arguments.out is not None:
+    if arguments.file is not None:
         try:
-            write_output(arguments.out, text + "\n")
+            write_output(arguments.file, text + "\n")
         except OSError as error:
-            raise BadInput("out", f"cannot write {arguments.out}: {error.strerror}") from None
+            raise BadInput("file", f"cannot write {arguments.file}: {error.strerror}") from None
     if arguments.json:
         print(text)
         return

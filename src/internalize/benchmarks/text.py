@@ -81,7 +81,7 @@ def text_bench_command(arguments: TextBenchArguments) -> None:
         return
     cells = [[s.what, f"{s.ours:,.0f}", f"{s.plain:,.0f}", f"{s.ratio:.2f}"] for s in found]
     shape = f"depth {arguments.depth}, width {arguments.width}, {arguments.heads} heads"
-    title = f"{arguments.problems}, GPT-2 of {shape}, batch {arguments.batch}: tokens a second"
+    title = f"{arguments.problems}, GPT-2 of {shape}, batch {arguments.batch}: tokens per second"
     Console(highlight=False).print(results_table(title, ["", "ours", "plain", "ratio"], cells))
 
 

@@ -19,7 +19,7 @@ from rich.text import Text
 
 from internalize.contract import Row, RunState, Stage
 from internalize.display.plots import text_plot
-from internalize.display.terminal import Pace, errors_console, percent, plain
+from internalize.display.terminal import Pace, errors_console, newest_numbers, percent, plain
 
 Samples = Callable[[Path], Sequence[Sequence[str]]]
 """The run's folder to a few answers of its newest model: rows of stage, input, answer and truth."""
@@ -49,35 +49,21 @@ def rows_so_far(folder: Path) -> list[dict[str, Any]]:
         return []
 
 
-def own_target(row: Mapping[str, Any], key: str) -> float | None:
-    """How often the stage's own last word is right, where that is another question than the final answer."""
-    target = row.get(key.replace("_accuracy", "_target_accuracy")) if key.endswith("_accuracy") else None
-    return target if isinstance(target, float) and target != row.get(key) else None
-
-
 class RunView:
     """The parts that both views share: the newest numbers and the pace."""
 
     def __init__(self, watched: Watched) -> None:
         self.watched = watched
         self.title = watched.title
-        self.numbers: dict[str, float] = {}
-        self.targets: dict[str, float | None] = {}
+        self.numbers: dict[str, str] = {}
         self.pace = Pace()
 
     def take(self, row: Mapping[str, Any]) -> None:
-        found = {key: row[key] for key in self.watched.headline if isinstance(row.get(key), float)}
-        self.numbers |= found
-        self.targets |= {key: own_target(row, key) for key in found}
+        self.numbers |= newest_numbers(row, self.watched.headline)
 
     def shown_numbers(self) -> list[str]:
-        parts = []
-        for key, heading in self.watched.headline.items():
-            if key in self.numbers:
-                value, target = self.numbers[key], self.targets.get(key)
-                beside = "" if target is None else f" (stage's own target {percent(target)})"
-                parts.append(f"{heading} {percent(value) if 'accuracy' in key else f'{value:.4f}'}{beside}")
-        return parts
+        headline = self.watched.headline.items()
+        return [f"{heading} {self.numbers[key]}" for key, heading in headline if key in self.numbers]
 
     def speed(self) -> str:
         rate = self.pace.rate()

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from internalize.contract import Row, RunState, Stage
-from internalize.display.live import Watched, own_target, rows_so_far
-from internalize.display.terminal import Pace, percent
+from internalize.display.live import Watched, rows_so_far
+from internalize.display.terminal import Pace, own_target, percent
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1d2126; --paper: #ffffff; --soft: #5b6470; --line: #d9dde3;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import io
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -190,23 +191,33 @@ def text_plot(
     height: int = 10,
     between: tuple[float, float] | None = None,
     level: tuple[str, float] | None = None,
+    logarithmic: bool = False,
 ) -> str:
     """Curves of (x, y) points as lines of text: an axis on the left, a legend below. Empty without points.
 
     Where two curves meet in one place the later one is seen. between: the ends of the axis, found if not given.
-    level: the name and height of a dotted line.
+    level: the name and height of a dotted line. On a logarithmic axis a value of 0 or less is drawn at the
+    lowest of the others.
     """
     points = [point for curve in curves.values() for point in curve]
     if not points:
         return ""
     xs, ys = ([point[i] for point in points] for i in (0, 1))
     x_range, y_range = (min(xs), max(xs)), between or (min(ys), max(ys))
+    logarithmic = logarithmic and y_range[1] > 0
+    least = min((y for y in ys if y > 0), default=1.0)
+    y_range = (least, y_range[1]) if logarithmic else y_range
+
+    def scale(y: float) -> float:
+        return math.log(max(y, least)) if logarithmic else y
+
+    scaled = (scale(y_range[0]), scale(y_range[1]))
     grid = [[" "] * width for _ in range(height)]
     if level is not None:
-        grid[height - 1 - _place(level[1], y_range, height)] = ["·"] * width
+        grid[height - 1 - _place(scale(level[1]), scaled, height)] = ["·"] * width
     for mark, curve in zip(MARKS, curves.values(), strict=False):
         for x, y in curve:
-            grid[height - 1 - _place(y, y_range, height)][_place(x, x_range, width)] = mark
+            grid[height - 1 - _place(scale(y), scaled, height)][_place(x, x_range, width)] = mark
     labels = {0: _number(y_range[1]), height - 1: _number(y_range[0])}
     margin = max(map(len, labels.values()))
     lines = [f"{labels.get(i, ''):>{margin}} │{''.join(row).rstrip()}" for i, row in enumerate(grid)]

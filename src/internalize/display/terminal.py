@@ -57,6 +57,28 @@ def percent(value: Any) -> str:
     return f"{percentage(value)} %" if isinstance(value, float) else "–"
 
 
+def newest_numbers(row: Mapping[str, Any], headline: Mapping[str, str]) -> dict[str, str]:
+    """The entries of a row that a view shows, as text.
+
+    Where a stage's answer does not end in q_T, an accuracy is that on the stage's own last state, and the one
+    on q_T stands beside it.
+    """
+    found = {}
+    for key in headline:
+        value = row.get(key)
+        if isinstance(value, float):
+            own = own_target(row, key)
+            told = percent(value) if own is None else f"{percent(own)} (q_T {percent(value)})"
+            found[key] = told if "accuracy" in key else f"{value:.4f}"
+    return found
+
+
+def own_target(row: Mapping[str, Any], key: str) -> float | None:
+    """How often the stage's own last word is right, where that is another question than the final answer."""
+    target = row.get(key.replace("_accuracy", "_target_accuracy")) if key.endswith("_accuracy") else None
+    return target if isinstance(target, float) and target != row.get(key) else None
+
+
 class Pace:
     """Steps a second, over the last few seconds, and how long the rest will take."""
 
@@ -112,7 +134,7 @@ class _Line:
     weight: float = 1.0
     state: RunState = RunState.WAITING
     stage: Stage | None = None
-    numbers: dict[str, float] = field(default_factory=dict)
+    numbers: dict[str, str] = field(default_factory=dict)
     pace: Pace = field(default_factory=Pace)
     error: str = ""
     share_before: float = 0.0
@@ -175,17 +197,12 @@ class Fleet:
                 line.share_before = line.share if new else line.share_before
                 line.pace.mark(line.stage.step)
         if isinstance(event, Written):
-            found = {key: event.row.get(key) for key in self.headline}
-            line.numbers |= {key: value for key, value in found.items() if isinstance(value, float)}
+            line.numbers |= newest_numbers(event.row, self.headline)
 
     def end(self) -> None: ...
 
     def numbers(self, line: _Line) -> list[str]:
-        cells = []
-        for key in self.headline:
-            value = line.numbers.get(key)
-            cells.append("" if value is None else percent(value) if "accuracy" in key else f"{value:.4f}")
-        return cells
+        return [line.numbers.get(key, "") for key in self.headline]
 
 
 class LiveFleet(Fleet):

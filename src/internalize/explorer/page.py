@@ -31,6 +31,7 @@ from internalize.kinds.text.open_text import OpenText
 from internalize.runs.commands import Selection
 from internalize.runs.folder import Run
 from internalize.runs.index import Entry
+from internalize.runs.location import find_folders
 from internalize.runs.storage import read_rows
 
 SCRIPTS = ("model.js", "construction.js", "drawing.js", "board.js", "panels.js", "view.js")
@@ -95,13 +96,13 @@ def write_explorer(
     runs: Sequence[Path | str], out: Path, megabytes: float = 4.0, progress: Progress = lambda _: None
 ) -> Bundle:
     """Write the page in which these runs answer; the first is the one that is looked at first."""
-    require(out.suffix in (".html", ".htm"), "out", f"must be a file that ends in .html, got {out}")
+    require(out.suffix in (".html", ".htm"), "page", f"must be a file that ends in .html, got {out}")
     bundle = bundle_of(runs, megabytes, progress)
     make_folder(out.parent)
     try:
         write_output(out, explorer_page(bundle))
     except OSError as error:
-        raise BadInput("out", f"cannot write {out}: {error.strerror}") from None
+        raise BadInput("page", f"cannot write {out}: {error.strerror}") from None
     return bundle
 
 
@@ -211,10 +212,11 @@ class ExploreArguments(TrustOption):
     """Write one HTML file in which the models of runs answer, stage by stage. It opens from disk, needs no
     server and makes no request. Several runs of the same task are shown side by side."""
 
-    runs: Annotated[tuple[Path, ...], tyro.conf.Positional] = ()
-    """Run folders or the beginnings of their hashes; the last finished run if none is given."""
-    out: Path | None = None
-    """The file to write; explorer.html in the first run's folder if not given."""
+    runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[RUN [RUN ...]]")] = ()
+    """The runs: folders, unique parts of their names, beginnings of their hashes, patterns such as 'C7-*', or
+    latest. The last finished run if none is given."""
+    page: Annotated[Path | None, tyro.conf.arg(aliases=("--out",), metavar="FILE")] = None
+    """The page to write; explorer.html in the first run's folder if not given."""
     megabytes: float = 4.0
     """About how large the weights in the page may be. Where all stages need more, some are left out evenly."""
     json: bool = False
@@ -225,8 +227,8 @@ class ExploreArguments(TrustOption):
 
 
 def explore_command(arguments: ExploreArguments) -> None:
-    runs = arguments.runs or (last_run(),)
-    out = Run.open(runs[0]).path / "explorer.html" if arguments.out is None else arguments.out
+    runs = find_folders(arguments.runs, "runs") or (last_run(),)
+    out = Run.open(runs[0]).path / "explorer.html" if arguments.page is None else arguments.page
     with errors_console().status("explore") as status:
         bundle = write_explorer(runs, out, arguments.megabytes, status.update)
     models = bundle.data["models"]

@@ -99,7 +99,7 @@ Shapes = Mapping[ExperimentConfig, Sequence[int]]
 
 
 def differences(ours: Shapes, paper: Shapes) -> list[str]:
-    """`T: 10 (paper: 15, 20, 25)`, a line a field whose values are not the same."""
+    """`T: 10 (paper: 15, 20, 25)`, one line for each field whose values are not the same."""
     rows, rows_of_paper = ([_fields(config) for config in shapes] for shapes in (ours, paper))
     lines = []
     for name in dict.fromkeys(name for row in [*rows, *rows_of_paper] for name in row):
@@ -192,8 +192,8 @@ TOY_HORIZONS = {"C2": 10, "C3": 8, "C5": 6, "S3": 6}
 # inputs far exceed training sequences). Settings are chosen on seeds 100 … 199, claims judged on 200 … 229.
 
 INIT_STD = 0.057
-"""Initial weights of every model of width 64: GPT-2's 0.02 times √(512/64). Chosen on tuning seeds by the success
-of the inductive run alone: docs/readings.md."""
+"""Initial weights of every model of width 64: GPT-2's 0.02 times √(512/64). Chosen on tuning seeds by the
+success of the inductive run alone: docs/readings.md."""
 HELD_OUT = 0.05
 """Share of inputs that no training batch holds; accuracies are measured on these."""
 SMALL_MODEL = ModelConfig(depth=1, width=64, heads=32, init_std=INIT_STD)

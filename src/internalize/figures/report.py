@@ -15,8 +15,7 @@ from internalize.display.terminal import duration
 from internalize.errors import require
 from internalize.figures.cases import TIERS
 from internalize.figures.figure import WORDS, told_p
-from internalize.figures.paper import NAMES
-from internalize.figures.results import VERDICT
+from internalize.figures.paper import NAMES, VERDICT
 from internalize.figures.rows import TOY_SCALE
 from internalize.runs.storage import read_json
 

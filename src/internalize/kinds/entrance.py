@@ -11,15 +11,16 @@ from typing import Annotated, Any
 import tyro
 from torch import Tensor, nn
 
-from internalize.configs.codec import changed_fields, to_json
-from internalize.configs.command_line import parse
-from internalize.configs.files import require_writable
+from internalize.configs.codec import changed_fields, from_json, to_json
+from internalize.configs.command_line import parse, value_in
+from internalize.configs.files import read_data, require_writable
 from internalize.configs.named import Copies, Source, TrustOption, is_object_name, others_files, own_files
 from internalize.contract import Observer
 from internalize.errors import BadInput, require
 from internalize.kinds import KINDS, config_from_json, find_kind, prepare
 from internalize.measure.predictor import Predictor
 from internalize.runs.folder import SOURCES_INDEX, Run
+from internalize.runs.location import find_folder
 from internalize.runs.provenance import require_trusted_code
 from internalize.runs.storage import is_owned
 from internalize.runs.table import Table
@@ -228,6 +229,34 @@ def own_opened(kind: str) -> type[OpenRun] | None:
 # Commands --------------------------------------------------------------------------------------------------
 
 
+ConfigOption = Annotated[str | None, tyro.conf.arg(name="config", metavar="FILE")]
+
+
+def config_in(words: Sequence[str], config: type[Any], kind: str) -> Any:
+    """The config that the words name by --config, from which their other fields depart; None if they do not.
+
+    A JSON or YAML file of its fields, or a run, or a run's config.json.
+    """
+    named = value_in(words, "--config")
+    if named is None:
+        return None
+    path = Path(named)
+    if not path.is_file():
+        try:
+            path = find_folder(path, "config") / "config.json"
+        except BadInput as error:
+            raise BadInput("config", f"there is no file {named}, and no run of that name") from error
+    data = read_data(path, "config")
+    if isinstance(data, dict) and {"kind", "config"} <= data.keys():
+        same = data["kind"] == kind
+        require(same, "config", f"{path} is a config of the kind {data['kind']}, not of {kind}")
+        data = data["config"]
+    try:
+        return from_json(config, data)
+    except BadInput as error:
+        raise BadInput(f"config ({path.name})", str(error)) from None
+
+
 @dataclass(frozen=True)
 class ExperimentArguments:
     """Train any kind of experiment, a user's own among them: `internalize experiment mine.py:KIND --field …`.
@@ -236,7 +265,7 @@ class ExperimentArguments:
     commands, sweeps and figures do with runs they do with these, too.
     """
 
-    kind: Annotated[str, tyro.conf.Positional]
+    kind: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="KIND")]
     """chain, hints, parity, selfplay, or your own: file.py:NAME or module:NAME."""
 
 
@@ -251,7 +280,14 @@ def arguments_for(words: list[str]) -> tuple[type[Any], list[str]]:
         ("execution", Annotated[Execution, tyro.conf.arg(name="")], field(default_factory=Execution)),
         ("many", Annotated[SideBySide, tyro.conf.arg(name="")], field(default_factory=SideBySide)),
     ]
+    parts.append(("config_file", ConfigOption, None))
     made = make_dataclass(config.__name__, parts, namespace={"__doc__": config.__doc__}, frozen=True)
+
+    def defaults(rest: Sequence[str]) -> Any:
+        found = config_in(rest, config, words[0])
+        return None if found is None else made(found)
+
+    made.defaults = defaults  # type: ignore[attr-defined]
     return made, words[1:]
 
 
@@ -280,8 +316,8 @@ def run_experiment(config: Any, execution: Execution, many: SideBySide) -> int |
 class ResumeArguments(TrustOption):
     """Go on with an interrupted run."""
 
-    run: Annotated[Path, tyro.conf.Positional]
-    """The run's folder, or the beginning of its hash."""
+    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+    """The run: its folder, a unique part of its name, the beginning of its hash, or latest."""
     execution: Annotated[Execution, tyro.conf.arg(name="")] = field(default_factory=Execution)
     rest: tyro.conf.Suppress[tuple[str, ...]] = ()
     """Whatever else was given: fields of the run's config, which must be as they are."""

@@ -128,7 +128,7 @@ class Run:
 
     @classmethod
     def open(cls, path: Path | str, field: str = "run") -> Run:
-        """The run that a user means by a folder, a name or the beginning of a hash; see `at`."""
+        """The run that a user means by a folder, a part of a name, a hash or `latest`; see `at`."""
         return cls.at(find_folder(path, field), field)
 
     @classmethod

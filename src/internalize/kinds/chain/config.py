@@ -105,7 +105,8 @@ class ChainConfig:
     kind: ClassVar[str] = "chain"
 
     task: str = "C2"
-    """The semiautomaton: C7, S3, A5, D4, Q8, flipflop2, a product C2xC3, a .json or .yaml file, module:name."""
+    """The semiautomaton: C7, S3, A5, D4, Q8, flipflop2, a product C2xC3, regex:(0|1)*11, a .json, .yaml or
+    .fsm file, module:name. `internalize tasks` lists them."""
     horizon: int = 25
     """T: how many symbols are read."""
     method: str = "left"
@@ -119,9 +120,9 @@ class ChainConfig:
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     batch: int = 128
-    """Fresh sequences a step."""
+    """Fresh sequences in each step."""
     inputs: str = "uniform"
-    """Training inputs: uniform, binomial:p, or weights:… (a number a symbol, commas between)."""
+    """Training inputs: uniform, binomial:p, or weights:… (one number for each symbol, commas between)."""
     ood_inputs: str = "binomial:0.8"
     """Inputs out of distribution, for measuring only."""
     initial_state: int | None = None

@@ -12,7 +12,7 @@ import torch
 from internalize.configs.named import Copies
 from internalize.curricula import Progress, Shown
 from internalize.curricula.schedule import EqualShares
-from internalize.display.terminal import percent
+from internalize.display.terminal import accuracy_told
 from internalize.kinds.chain.config import ChainConfig
 from internalize.kinds.chain.data import BULK, TrainingData
 from internalize.kinds.chain.evaluation import modes
@@ -53,8 +53,8 @@ class ChainKind:
         accuracy=entry("id_accuracy"),
         ood_accuracy=entry("ood_accuracy"),
         columns={
-            "ID": lambda result: percent(result["id_accuracy"]),
-            "OOD": lambda result: percent(result["ood_accuracy"]),
+            "ID": lambda result: accuracy_told(result["id_accuracy"], result.get("id_target_accuracy")),
+            "OOD": lambda result: accuracy_told(result["ood_accuracy"], result.get("ood_target_accuracy")),
             "tokens": lambda result: readable("response_length", result["response_length"]),
             "internalized": lambda result: readable("internalized", result["internalized"]),
         },
