@@ -67,10 +67,14 @@ def newest_numbers(row: Mapping[str, Any], headline: Mapping[str, str]) -> dict[
     for key in headline:
         value = row.get(key)
         if isinstance(value, float):
-            own = own_target(row, key)
-            told = percent(value) if own is None else f"{percent(own)} (q_T {percent(value)})"
-            found[key] = told if "accuracy" in key else f"{value:.4f}"
+            found[key] = accuracy_told(row, key) if "accuracy" in key else f"{value:.4f}"
     return found
+
+
+def accuracy_told(row: Mapping[str, Any], key: str) -> str:
+    """`98.3 %`; or `99.1 % (q_T 53.0 %)` where the accuracy on the stage's own target is another one."""
+    value, own = percent(row[key]), own_target(row, key)
+    return value if own is None else f"{percent(own)} (q_T {value})"
 
 
 def own_target(row: Mapping[str, Any], key: str) -> float | None:

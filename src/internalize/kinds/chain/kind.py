@@ -53,8 +53,8 @@ class ChainKind:
         accuracy=entry("id_accuracy"),
         ood_accuracy=entry("ood_accuracy"),
         columns={
-            "ID": lambda result: accuracy_told(result["id_accuracy"], result.get("id_target_accuracy")),
-            "OOD": lambda result: accuracy_told(result["ood_accuracy"], result.get("ood_target_accuracy")),
+            "ID": lambda result: accuracy_told(result, "id_accuracy"),
+            "OOD": lambda result: accuracy_told(result, "ood_accuracy"),
             "tokens": lambda result: readable("response_length", result["response_length"]),
             "internalized": lambda result: readable("internalized", result["internalized"]),
         },
