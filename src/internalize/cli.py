@@ -173,8 +173,15 @@ def _widen() -> None:
 
 
 def _refuse(text: str, code: int) -> int:
-    print(f"internalize: {' '.join(text.split())}", file=sys.stderr)
+    _say(text)
     return code
+
+
+def _say(text: str) -> None:
+    """One line on the error stream, whatever a name or a message from elsewhere holds."""
+    from internalize.display.terminal import plain
+
+    print(f"internalize: {plain(' '.join(text.split()))}", file=sys.stderr)
 
 
 def _told(error: Exception) -> tuple[str, int] | None:
@@ -267,17 +274,17 @@ def _is_out_of_memory(error: Exception) -> bool:
 
 def _warn_in_one_line(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
     text = f"warning: {message}" if issubclass(category, RunWarning) else f"{category.__name__}: {message}"
-    print(f"internalize: {' '.join(text.split())}", file=sys.stderr)
+    _say(text)
 
 
 def _carry_out(function: Callable[[Any], int | None], arguments: Any) -> int:
     try:
         return function(arguments) or 0
     except Interrupted as stopped:
-        print(f"internalize: {stopped}", file=sys.stderr)
+        _say(str(stopped))
         return stopped.exit_code
     except RunFailed as problem:
-        print(f"internalize: the run failed: {problem}", file=sys.stderr)
+        _say(f"the run failed: {problem}")
         return 1
 
 

@@ -22,9 +22,19 @@ from internalize.contract import Begun, End, Ended, Event, Row, RunState, Stage,
 from internalize.statistics.intervals import percentage
 
 
+class PlainConsole(Console):
+    """Every text that is printed passes `plain`: a terminal obeys our own styles, and nothing from a file."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{"highlight": False, **options})
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        return super().render_str(plain(text), **options)
+
+
 def errors_console() -> Console:
     """Progress goes to the error stream, so that results can be piped."""
-    return Console(stderr=True, highlight=False)
+    return PlainConsole(stderr=True)
 
 
 def duration(seconds: float) -> str:
@@ -86,7 +96,7 @@ class RunView:
 
     def __init__(self, title: str, headline: Mapping[str, str], samples_per_step: int) -> None:
         """headline: which entries of a row are shown, key → heading."""
-        self.title = title
+        self.title = plain(title)
         self.headline = headline
         self.samples_per_step = samples_per_step
         self.numbers: dict[str, float] = {}
@@ -180,7 +190,7 @@ class LineView(RunView):
 
     def _print(self, text: str) -> None:
         self._last_line = time.perf_counter()
-        print(f"{datetime.now():%H:%M:%S} {text}", file=sys.stderr, flush=True)
+        print(f"{datetime.now():%H:%M:%S} {plain(text)}", file=sys.stderr, flush=True)
 
 
 def run_view(title: str, headline: Mapping[str, str], samples_per_step: int) -> LiveView | LineView:
@@ -247,7 +257,7 @@ class Fleet:
         unit: str = "steps",
     ) -> None:
         """expected: seconds of every run, to weigh them by; all alike if not given. unit: of a run's steps."""
-        self.title = title
+        self.title = plain(title)
         self.unit = unit
         self.headline = headline
         self.lines: list[_Line] = []
@@ -256,7 +266,7 @@ class Fleet:
 
     def begin(self, names: Sequence[str]) -> None:
         expected = [1.0] * len(names) if self._expected is None else self._expected
-        self.lines = [_Line(name, weight) for name, weight in zip(names, expected, strict=True)]
+        self.lines = [_Line(plain(name), weight) for name, weight in zip(names, expected, strict=True)]
         self._began = time.perf_counter()
 
     def totals(self) -> str:
@@ -357,7 +367,7 @@ class LineFleet(Fleet):
             parts.insert(
                 0, f"stage {line.stage.index}/{line.stage.total}, {line.stage.step:,} {line.stage.unit}"
             )
-        text = line.error if line.error and line.state != RunState.DONE else ", ".join(parts)
+        text = plain(line.error) if line.error and line.state != RunState.DONE else ", ".join(parts)
         total = f" ({self.totals()})" if many else ""
         print(
             f"{datetime.now():%H:%M:%S} {line.name}: {line.state}, {text}{total}", file=sys.stderr, flush=True

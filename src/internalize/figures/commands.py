@@ -10,12 +10,11 @@ from statistics import fmean
 from typing import Annotated, Any
 
 import tyro
-from rich.console import Console
 from rich.table import Table as RichTable
 
 from internalize.configs.files import is_standard_output, make_folder, require_writable, write_output
 from internalize.contract import RunState
-from internalize.display.terminal import duration, errors_console, fleet_view, results_table
+from internalize.display.terminal import PlainConsole, duration, errors_console, fleet_view, results_table
 from internalize.errors import BadInput, require
 from internalize.figures.cases import Tier, shapes_of
 from internalize.figures.figure import UNDETECTABLE, Figure, told_p
@@ -62,10 +61,8 @@ def figures_command(arguments: FiguresArguments) -> None:
         progress = (_progress(entry["runs"][tier]) for tier in LISTED)
         rows.append([entry["figure"], entry["shows"], *progress, entry["verdicts"]])
     columns = ["figure", "shows", *LISTED, "claims"]
-    Console(highlight=False).print(_wide_table(columns, rows))
-    Console(highlight=False).print(
-        "internalize figure NAME [--tier laptop] makes one; --plan shows its claims."
-    )
+    PlainConsole().print(_wide_table(columns, rows))
+    PlainConsole().print("internalize figure NAME [--tier laptop] makes one; --plan shows its claims.")
 
 
 def _entry(figure: Figure, arguments: FiguresArguments) -> dict[str, Any]:
@@ -209,7 +206,7 @@ def _print_plan(figure: Figure, arguments: FigureArguments) -> None:
             )
         )
         return
-    console = Console(highlight=False)
+    console = PlainConsole()
     only_planned = f", {later} of them only planned (--later)" if later else ""
     console.print(
         f"{figure.name} ({figure.paper}), {arguments.tier} tier: {len(sweep.cases)} runs{only_planned}"
@@ -227,7 +224,7 @@ def _print_plan(figure: Figure, arguments: FigureArguments) -> None:
 
 
 def _print_made(made: Made, written: list[Path]) -> None:
-    console = Console(highlight=False)
+    console = PlainConsole()
     if made.missing:
         console.print(f"{len(made.missing)} of {len(made.sweep.cases)} runs are missing:")
         for line in made.missing[:MOST_MISSING]:

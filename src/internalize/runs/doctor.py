@@ -20,6 +20,7 @@ from pathlib import Path
 
 from internalize.configs.files import require_writable
 from internalize.contract import RunState
+from internalize.display.terminal import plain
 from internalize.errors import BadInput
 from internalize.runs.index import Store
 from internalize.runs.location import runs_folder
@@ -80,9 +81,9 @@ def doctor_command(arguments: DoctorArguments) -> int:
         return 1 if problems else 0
     width = max(len(finding.name) for finding in findings)
     for finding in findings:
-        print(f"{finding.mark} {finding.name:<{width}}  {finding.value}")
+        print(plain(f"{finding.mark} {finding.name:<{width}}  {finding.value}"))
     for finding in problems:
-        print(f"wrong: {finding.name}: {finding.problem}")
+        print(plain(f"wrong: {finding.name}: {finding.problem}"))
     return 1 if problems else 0
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 
 from internalize.configs.named import Untrusted, digest_of, file_of, is_object_name, may_run, remember, store
+from internalize.display.terminal import plain
 from internalize.errors import BadInput, RunWarning, require
 from internalize.runs.folder import Run
 from internalize.runs.storage import NUMBER, Unreadable, read_rows, require_shape
@@ -195,4 +196,4 @@ def _trust(path: Path) -> None:
         "runs",
         f"cannot remember it: {store()} cannot be written; --trust needs no file",
     )
-    print(f"trusted from now on: {path} (sha256 {digest})")
+    print(plain(f"trusted from now on: {path} (sha256 {digest})"))

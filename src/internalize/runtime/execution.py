@@ -12,12 +12,18 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from rich.console import Console
 
 from internalize.configs.codec import typed
 from internalize.contract import Observer
 from internalize.display.page import LivePage
-from internalize.display.terminal import duration, errors_console, percent, results_table, run_view
+from internalize.display.terminal import (
+    PlainConsole,
+    duration,
+    errors_console,
+    percent,
+    results_table,
+    run_view,
+)
 from internalize.errors import BadInput, RunWarning, require
 from internalize.runs.folder import Run
 from internalize.runs.location import runs_folder
@@ -165,8 +171,8 @@ def report(run: Run, execution: Execution) -> None:
             for name, value in summary.items()
             if not name.endswith("_interval")
         ]
-        Console(highlight=False).print(results_table(run.path.name, ["result", ""], rows))
-        Console(highlight=False).print(f"{duration(status['seconds'])}, {run.path}", soft_wrap=True)
+        PlainConsole().print(results_table(run.path.name, ["result", ""], rows))
+        PlainConsole().print(f"{duration(status['seconds'])}, {run.path}", soft_wrap=True)
 
 
 def _interval_beside(name: str, summary: Mapping[str, Any]) -> str:

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from internalize.configs.codec import to_json
 from internalize.contract import Json, Row, RunState
-from internalize.display.terminal import duration, results_table
+from internalize.display.terminal import PlainConsole, duration, results_table
 from internalize.errors import BadInput, closest, require
 from internalize.runs.folder import Run
 from internalize.runs.table import Table, flat
@@ -36,12 +36,12 @@ WIDE = 200
 
 def results_console() -> Console:
     width = None if sys.stdout.isatty() else WIDE
-    return Console(highlight=False, markup=False, emoji=False, width=width)
+    return PlainConsole(markup=False, emoji=False, width=width)
 
 
 def remarks_console() -> Console:
     """For the error stream, so that results can be piped."""
-    return Console(stderr=True, highlight=False, markup=False, emoji=False)
+    return PlainConsole(stderr=True, markup=False, emoji=False)
 
 
 def announcement(

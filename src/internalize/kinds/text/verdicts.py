@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from rich.console import Console
 from rich.markup import escape
 from torch import Tensor
 
-from internalize.display.terminal import errors_console, percent, results_table
+from internalize.display.terminal import PlainConsole, errors_console, percent, results_table
 from internalize.errors import require
 from internalize.kinds.text.evaluation import (
     TextMeasurement,
@@ -63,7 +62,7 @@ def matrix(arguments: Any) -> None:
     if arguments.json:
         print(json.dumps(found))
         return
-    console = Console(highlight=False)
+    console = PlainConsole()
     for file in opened.experiment.material.evals:
         values = {(c["stage"], c["budget"]): c["accuracy"] for c in cells if c["inputs"] == file}
         rows = [[str(stage), *(percent(values[stage, budget]) for budget in budgets)] for stage in stages]
@@ -133,7 +132,7 @@ def check(arguments: Any) -> int:
             for clause in verdict.clauses
         ]
         title = f"{found['definition']}: {'holds' if verdict.holds else 'fails'}"
-        Console(highlight=False).print(results_table(title, ["clause", "", "what was seen"], rows))
+        PlainConsole().print(results_table(title, ["clause", "", "what was seen"], rows))
     return 0 if verdict.holds else 1
 
 
@@ -177,7 +176,7 @@ def diagnose(arguments: Any) -> None:
     if arguments.json:
         print(json.dumps(found, ensure_ascii=False))
         return
-    console = Console(highlight=False)
+    console = PlainConsole()
     console.print(f"[bold]{escape(str(found['headline']))}[/bold]")
     rows = [
         [str(s["stage"]), s["label"], f"{s['iterations']:,}", f"{s['worst_loss']:.4f}", percent(s["accuracy"])]
@@ -252,7 +251,7 @@ def evaluate(arguments: Any) -> None:
         for name, m in found.items()
     ]  # fmt: skip
     stage = f"stage {opened.stage_or_last(arguments.stage)} of {opened.experiment.curriculum.stages}"
-    Console(highlight=False).print(results_table(f"{opened.title}: {stage}", columns, cells))
+    PlainConsole().print(results_table(f"{opened.title}: {stage}", columns, cells))
 
 
 def measure_files(
@@ -304,7 +303,7 @@ def show(arguments: Any) -> None:
     for column in table.columns[:4]:
         column.justify = "left"
         column.overflow = "fold"
-    Console(highlight=False).print(table)
+    PlainConsole().print(table)
 
 
 def ask(arguments: Any) -> None:
@@ -313,7 +312,7 @@ def ask(arguments: Any) -> None:
     if arguments.json:
         print(json.dumps({"run": opened.title, **vars(said)}, ensure_ascii=False))
         return
-    console = Console(highlight=False, soft_wrap=True)
+    console = PlainConsole(soft_wrap=True)
     console.print(f"[bold]{escape(_said(said.answer))}[/bold]")
     console.print(f"before it  {escape(said.chain) or 'nothing'}")
     console.print(f"tokens     {said.tokens}")
