@@ -93,6 +93,7 @@ def examine(out: Path) -> list[Finding]:
     findings += [_library(name) for name in NEEDED]
     folder = _looked_at("folder", lambda: _folder(out))
     findings += [_looked_at("devices", _devices), _looked_at("threads", _threads), folder]
+    findings.append(_looked_at("kernels", _kernels))
     if folder.problem is None:  # else the room there is nobody's concern
         findings.append(_looked_at("disk", lambda: _disk(out)))
     findings.append(_looked_at("runs", lambda: _runs(out)))
@@ -139,6 +140,20 @@ def _threads() -> Finding:
     return Finding(
         "threads", f"{usable} of {cores} cores usable, OMP_NUM_THREADS {asked or 'not set'}", problem
     )
+
+
+def _kernels() -> Finding:
+    """Where numba keeps what it compiles; beside this file's package, as it looks there first."""
+    from numba import njit
+
+    try:
+        njit(cache=True)(_kernels)  # looks for a place, and compiles nothing
+    except RuntimeError:
+        why = "neither the installation nor the home folder can be written: every start compiles for a minute"
+        return Finding(
+            "kernels", "kept nowhere", f"{why}; NUMBA_CACHE_DIR=FOLDER keeps them in a folder of yours"
+        )
+    return Finding("kernels", "kept when they are compiled")
 
 
 def _folder(out: Path) -> Finding:
