@@ -16,14 +16,16 @@ PARITY = "runs/parity-d8-k3-theorem-s0-ce09c35f834f"
 SELFPLAY = "runs/selfplay-tic_tac_toe-n6-s0-3d24cd50669d"
 STOPPED_RUN = "runs/C3-T4-left-s1-f38c91837940"
 MIXTURE = "runs/C2-T3-mixture-s0-*"
+WHOLE = "runs/C2-T3-left-s7-*"
+"""Of this version, and with a manifest: the golden ones are older."""
 TEXT = "runs/parity3-gpt2-left-s0-*"
 
 SHAPE = "--batch 4 --model.depth 1 --model.width 8 --model.heads 2 --kernel plain"
 MEASURE = "--evaluation.samples 8 --evaluation.final-samples 8"
 TINY = f"--horizon 3 --iterations 6 {SHAPE} {MEASURE}"
 TINY_TEXT = (
-    "--data parity3.jsonl --model gpt2.json --tokenizer words --iterations 4 --batch 4 --evaluation.rows 4 --kernel plain "
-    "--evaluation.final-rows 4"
+    "--data parity3.jsonl --model gpt2.json --tokenizer words --iterations 4 --batch 4 --kernel plain "
+    "--evaluation.rows 4 --evaluation.final-rows 4 --seed 1"
 )
 GOOD = {
     "demo": "--iterations 40",
@@ -53,7 +55,7 @@ GOOD = {
     "hints": "--d 6 --k 2 --width 8 --steps 20 --batch 4 --evaluation.samples 8 --evaluation.final-samples 8",
     "hints draw": HINTS,
     "pds": "original --seeds 1 --steps 20 --samples 20 --workers 1",
-    "selfplay": "--rounds 1 --games 4 --simulations 2 --updates 2 --measured 20 --matches 2 --width 8 --depth 1",
+    "selfplay": "--rounds 1 --games 4 --simulations 2 --updates 2 --measured 20 --matches 2 --width 8",
     "selfplay draw": SELFPLAY,
     "text": TINY_TEXT,
     "data check": "parity3.jsonl",
@@ -81,6 +83,8 @@ SWEEP = {
              "evaluation": {"samples": 8, "final_samples": 8, "every": 1}},
     "grid": {"method": ["cot", "left"]},
 }  # fmt: skip
+OF_SWEEP = f"--horizon 2 --iterations 4 --evaluation.every 1 {SHAPE} {MEASURE}"
+"""The same config as words."""
 CIRCUIT = {"inputs": 3, "gates": [["and", "x1", "x2"], ["xor", "g1", "x3"]]}
 
 
@@ -92,7 +96,9 @@ def build(folder: Path, children: Children) -> Path:
     shutil.copytree(GOLDEN.parent / "files", folder / "files")
     parity_rows(folder)
     shape_file(folder, "gpt2")
-    for line in (f"train --method mixture {TINY}", f"text {TINY_TEXT}"):
+    lines = [f"train --method mixture {TINY}", f"train --seed 7 {TINY}", f"text {TINY_TEXT} --seed 0"]
+    lines += [f"train --method {method} {OF_SWEEP}" for method in ("cot", "left")]
+    for line in lines:
         done = children.run([*line.split(), "--quiet"], folder, patience=60)
         assert done.code == 0, done.err
     done = children.run(["figure", "construction-size", "--tier", "smoke"], folder, patience=60)

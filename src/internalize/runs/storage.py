@@ -17,6 +17,7 @@ from typing import Any, BinaryIO
 
 from filelock import FileLock, Timeout
 
+from internalize.configs.files import naming_the_file
 from internalize.contract import RunState
 from internalize.errors import BadInput, RunFailed, RunWarning, require
 
@@ -30,7 +31,7 @@ def write_atomically(path: Path, content: bytes) -> None:
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with temporary.open("wb") as file:
+        with naming_the_file(path), temporary.open("wb") as file:
             write(file, content)
             flush(file)
         move(temporary, path)
@@ -263,10 +264,11 @@ def naming_disk_trouble(folder: Path) -> Iterator[None]:
             ) from error
         if error.errno not in TROUBLE:
             raise
-        raise RunFailed(
-            f"{TROUBLE[error.errno]} ({error.strerror}); the last checkpoint in {folder} is good: mend that, "
-            f"then go on with: internalize resume {shlex.quote(str(folder))}"
-        ) from error
+        said, again = f"{TROUBLE[error.errno]} ({error.strerror})", "with the same command"
+        if any(folder.glob("checkpoints/*.safetensors")):
+            said = f"{said}; the last checkpoint in {folder} is good"
+            again = f"with: internalize resume {shlex.quote(str(folder))}"
+        raise RunFailed(f"{said}: mend that, then go on {again}") from error
 
 
 class Owned(BadInput):

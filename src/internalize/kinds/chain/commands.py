@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Annotated, Literal
 
 import tyro
@@ -62,7 +63,7 @@ PRESETS: dict[PresetName, ChainConfig] = {"paper": ChainConfig(), "laptop": LAPT
 def preset_in(words: Sequence[str]) -> ChainConfig | None:
     """The preset that the words of a command line name by --preset, from which their other fields depart."""
     named = None
-    for word, following in zip(words, [*words[1:], ""], strict=True):
+    for word, following in zip_longest(words, words[1:], fillvalue=""):
         if word == "--preset":
             named = following
         elif word.startswith("--preset="):
