@@ -195,13 +195,14 @@ def _told(error: Exception) -> tuple[str, int] | None:
         name = f": {os.fsdecode(error.filename)}" if isinstance(error.filename, str | bytes) else ""
         text = f"{error.strerror or error or type(error).__name__}{name[:300]} {hint}"
         return text, 2 if error.errno in ASKED_TOO_MUCH else 1
-    if isinstance(error, OverflowError) or _is_overflow(error):
-        return f"a number is too large: {str(error)[:300]} {hint}", 2
-    if isinstance(error, UnicodeError):
-        return f"a text cannot be written or read as it is: {str(error)[:300]} {hint}", 2
-    if isinstance(error, RecursionError):
-        return f"too deeply nested: {str(error)[:300]} {hint}", 2
-    return None
+    kinds = {
+        "a number is too large": isinstance(error, OverflowError) or _is_overflow(error),
+        "a text cannot be written or read as it is": isinstance(error, UnicodeError),
+        "too deeply nested": isinstance(error, RecursionError),
+        "links lead in a circle": isinstance(error, RuntimeError) and "Symlink loop" in str(error),
+    }
+    what = next((what for what, is_it in kinds.items() if is_it), None)
+    return None if what is None else (f"{what}: {str(error)[:300]} {hint}", 2)
 
 
 def _is_overflow(error: Exception) -> bool:

@@ -159,8 +159,8 @@ def listen(child: int, said: dict[int, bytearray], until: float) -> int:
                     said[reading] += text
         if not ended and len(ready) == 2:  # both closed, perhaps
             time.sleep(0.005)
-        if time.perf_counter() > until:
-            os.killpg(child, signal.SIGKILL)
+        if not ended and time.perf_counter() > until:
+            os.kill(child, signal.SIGKILL)
     with suppress(OSError):
         os.killpg(child, signal.SIGKILL)
     return os.waitstatus_to_exitcode(status)

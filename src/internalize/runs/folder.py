@@ -249,7 +249,8 @@ class Run:
         """What a folder's own files call a part of it: links and .. may lead anywhere."""
         relative, path = Path(str(place)), self.path / str(place)
         inside = not relative.is_absolute() and ".." not in relative.parts
-        inside = inside and path.resolve().is_relative_to(self.path.resolve())
+        # not `resolve`, which fails where links lead in a circle
+        inside = inside and Path(os.path.realpath(path)).is_relative_to(os.path.realpath(self.path))
         require(inside, "run", f"{index} names a file that is not in the run's folder: {place}")
         return path
 

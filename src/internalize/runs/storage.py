@@ -114,6 +114,12 @@ def read_plain(path: Path) -> bytes:
         os.close(handle)
 
 
+def require_file(path: Path) -> None:
+    """Refuse what is no plain file, for readers of other libraries, which would wait for a FIFO without end."""
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise Unreadable("is not a plain file")
+
+
 def parse_json(data: bytes) -> Any:
     """JSON without what would break a reader later: deep nesting, halves of characters, endless numbers."""
     try:
@@ -192,7 +198,7 @@ class Journal:
         """content: what the file holds to begin with. Whatever else was in it is written anew, or gone."""
         self.path = path
         self.content = bytearray(content)
-        if not path.exists() or path.read_bytes() != content:
+        if not _holds(path, content):
             write_atomically(path, content)
 
     def append(self, row: dict[str, Any]) -> None:
@@ -213,6 +219,13 @@ class Journal:
         with self.path.open("ab") as file:
             os.fsync(file.fileno())
         return bytes(self.content)
+
+
+def _holds(path: Path, content: bytes) -> bool:
+    try:
+        return read_plain(path) == content
+    except (OSError, Unreadable):
+        return False
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:

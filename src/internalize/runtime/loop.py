@@ -319,7 +319,7 @@ def listening(aloud: bool = True) -> Iterator[StopRequest]:
         numbers.append(signal.SIGHUP)
     before = {number: signal.signal(number, request.ask) for number in numbers}
     outer, unraisable = _heard.set(request), sys.unraisablehook
-    # the signal may come while Python tidies up, where nothing can be raised: the wish is heard at the next step
+    # the signal may come while Python tidies up, where nothing can be raised: the next step hears of the wish
     sys.unraisablehook = lambda lost: None if isinstance(lost.exc_value, StopNow) else unraisable(lost)
     try:
         yield request
