@@ -27,8 +27,8 @@ MEMORY = 6 * 2**30
 """Bytes of address space that a child may have beyond what it begins with."""
 MISTAKE = 99
 """Exit code of a child in which an error came through the command's border."""
-KEPT = 20_000
-"""Characters of what a child says that are handed on."""
+KEPT = 2_000_000
+"""Characters of what a child says that are handed on, the last ones."""
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from internalize.runs.manifest import MAY_GO
+
 JUNK: list[Any] = [
     None, True, False, 0, -1, 1.5, 2**63, 2**64 - 1, 10**300, 1e308, float("nan"), float("inf"), "", "x", "\x1b[31mred",
     "\ud800", "../../x", "/etc/passwd", "runs", "C2", "done", [], {}, [[]], {"": {}}, [None], ["x", 3], {"a": [1, {"b": 2}]},
@@ -94,7 +96,9 @@ def lose_file(run: Path, chance: random.Random) -> None:
 
 
 def lose_folder(run: Path, chance: random.Random) -> None:
-    shutil.rmtree(chance.choice(sorted(path for path in run.iterdir() if path.is_dir()) or [run / "model"]), True)
+    """One that `runs prune` does not take away, which is no damage."""
+    folders = sorted(path for path in run.iterdir() if path.is_dir() and path.name not in MAY_GO)
+    shutil.rmtree(chance.choice(folders or [run / "checkpoints"]), ignore_errors=True)
 
 
 def put_something_else(run: Path, chance: random.Random) -> None:

@@ -27,7 +27,7 @@ from internalize.configs.named import Source
 from internalize.contract import RunState
 from internalize.errors import BadInput, require
 from internalize.runs.location import find_folder, is_run_folder, no_run
-from internalize.runs.manifest import MANIFEST, require_unchanged
+from internalize.runs.manifest import MANIFEST, require_unchanged, require_unlisted
 from internalize.runs.storage import (
     LOCK,
     NUMBER,
@@ -289,7 +289,11 @@ class Run:
 
     def _read_checked(self, name: str) -> Any:
         """The JSON in a file; `Unreadable` also where a finished run's manifest says something else."""
-        content = read_plain(self.path / name)
+        try:
+            content = read_plain(self.path / name)
+        except FileNotFoundError:
+            require_unlisted(self.path, name)
+            raise
         found = parse_json(content)
         require_unchanged(self.path, name, content)
         return found
