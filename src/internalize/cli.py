@@ -181,8 +181,15 @@ def _widen() -> None:
 
 
 def _refuse(text: str, code: int) -> int:
-    print(f"internalize: {' '.join(text.split())}", file=sys.stderr)
+    _say(text)
     return code
+
+
+def _say(text: str) -> None:
+    """One line on the error stream, whatever a name or a message from elsewhere holds."""
+    from internalize.display.terminal import plain
+
+    print(f"internalize: {plain(' '.join(text.split()))}", file=sys.stderr)
 
 
 def _told(error: Exception) -> tuple[str, int] | None:
@@ -196,13 +203,14 @@ def _told(error: Exception) -> tuple[str, int] | None:
         name = f": {os.fsdecode(error.filename)}" if isinstance(error.filename, str | bytes) else ""
         text = f"{error.strerror or error or type(error).__name__}{name[:300]} {hint}"
         return text, 2 if error.errno in ASKED_TOO_MUCH else 1
-    if isinstance(error, OverflowError) or _is_overflow(error):
-        return f"a number is too large: {str(error)[:300]} {hint}", 2
-    if isinstance(error, UnicodeError):
-        return f"a text cannot be written or read as it is: {str(error)[:300]} {hint}", 2
-    if isinstance(error, RecursionError):
-        return f"too deeply nested: {str(error)[:300]} {hint}", 2
-    return None
+    kinds = {
+        "a number is too large": isinstance(error, OverflowError) or _is_overflow(error),
+        "a text cannot be written or read as it is": isinstance(error, UnicodeError),
+        "too deeply nested": isinstance(error, RecursionError),
+        "links lead in a circle": isinstance(error, RuntimeError) and "Symlink loop" in str(error),
+    }
+    what = next((what for what, is_it in kinds.items() if is_it), None)
+    return None if what is None else (f"{what}: {str(error)[:300]} {hint}", 2)
 
 
 def _is_overflow(error: Exception) -> bool:
@@ -296,17 +304,17 @@ def _is_out_of_memory(error: Exception) -> bool:
 
 def _warn_in_one_line(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
     text = f"warning: {message}" if issubclass(category, RunWarning) else f"{category.__name__}: {message}"
-    print(f"internalize: {' '.join(text.split())}", file=sys.stderr)
+    _say(text)
 
 
 def _carry_out(function: Callable[[Any], int | None], arguments: Any) -> int:
     try:
         return function(arguments) or 0
     except Interrupted as stopped:
-        print(f"internalize: {stopped}", file=sys.stderr)
+        _say(str(stopped))
         return stopped.exit_code
     except RunFailed as problem:
-        print(f"internalize: the run failed: {problem}", file=sys.stderr)
+        _say(f"the run failed: {problem}")
         return 1
 
 

@@ -9,17 +9,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from rich.console import Console
-
 from internalize.analysis.open_run import open_chain
 from internalize.configs.files import require_writable, write_output
-from internalize.contract import RunState
 from internalize.curricula import ScheduleConfig
 from internalize.display import page
 from internalize.display.charts import accuracy_over_training
 from internalize.display.plots import inline_svg, new_figure
-from internalize.display.terminal import duration, errors_console, fleet_view, percent, results_table
-from internalize.errors import BadInput
+from internalize.display.terminal import (
+    PlainConsole,
+    duration,
+    errors_console,
+    fleet_view,
+    percent,
+    results_table,
+)
 from internalize.explorer.page import write_explorer
 from internalize.kinds import prepare
 from internalize.kinds.chain.commands import LAPTOP
@@ -29,6 +32,7 @@ from internalize.runs.folder import Run
 from internalize.runs.provenance import usable_cores
 from internalize.runtime.execution import Execution
 from internalize.runtime.fleet.pool import execute_many
+from internalize.runtime.fleet.seeds import require_finished
 from internalize.runtime.kind import Streams
 from internalize.sweeps.plan import expected_seconds
 
@@ -86,11 +90,7 @@ def demo_command(arguments: DemoArguments) -> None:
     errors_console().print(f"three trainings, about {duration(about)}")
     view = fleet_view("internalize demo", KIND.results.headline, seconds, KIND.results.unit)
     outcomes = execute_many(runs_to_do, execution, observer=view)
-    runs = []
-    for outcome in outcomes:
-        if outcome.state != RunState.DONE or outcome.run is None:
-            raise BadInput("demo", f"{outcome.prepared.label} {outcome.state}: {outcome.error}")
-        runs.append(outcome.run)
+    runs = require_finished(outcomes)
     ways = measure_ways(runs, arguments.device)
     path = arguments.out / "index.html"
     write_output(path, demo_page(ways, base))
@@ -111,7 +111,7 @@ def demo_command(arguments: DemoArguments) -> None:
             )
         )
         return
-    console = Console(highlight=False)
+    console = PlainConsole()
     title = f"{base.task}, {base.horizon} symbols, {base.iterations:,} iterations at most"
     console.print(results_table(title, COLUMNS, [result_cells(way) for way in ways]))
     console.print(f"{duration(time.perf_counter() - started)} in all; the same as a page:")

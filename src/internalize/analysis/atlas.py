@@ -12,7 +12,6 @@ from typing import Annotated, Any
 
 import torch
 import tyro
-from rich.console import Console
 
 from internalize.analysis.output import OutputFolder
 from internalize.analysis.race import as_latex, as_markdown, waiting_shares
@@ -20,7 +19,7 @@ from internalize.configs.files import require_writable
 from internalize.configs.named import TrustOption
 from internalize.constructions.counter import counter_shape
 from internalize.constructions.general import general_shape
-from internalize.display.terminal import results_table
+from internalize.display.terminal import PlainConsole, results_table
 from internalize.errors import require
 from internalize.kinds.chain.evaluation import possible_inputs
 from internalize.runs.location import runs_folder
@@ -196,7 +195,7 @@ def atlas_command(arguments: AtlasArguments) -> None:
     if arguments.json:
         print(json.dumps(result))
         return
-    console = Console(highlight=False)
+    console = PlainConsole()
     title = f"{len(rows)} runs; {missing} of the sweep are not finished" if missing else f"{len(rows)} runs"
     console.print(results_table(title, list(HEADINGS), [list(line) for line in lines]))
     console.print(folder.note(), soft_wrap=True)

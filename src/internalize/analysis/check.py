@@ -23,7 +23,7 @@ from torch import Tensor
 from internalize.analysis.open_run import OpenChain, open_chain, stream
 from internalize.analysis.output import Device, OutputFolder
 from internalize.configs.named import TrustOption
-from internalize.display.terminal import errors_console, results_table
+from internalize.display.terminal import PlainConsole, errors_console, results_table
 from internalize.errors import BadInput, require
 from internalize.kinds.entrance import Moment
 from internalize.measure.internalization import check_distributional, check_internalization
@@ -242,7 +242,7 @@ def check_command(arguments: CheckArguments) -> int:
     if arguments.json:
         print(json.dumps(found, ensure_ascii=False))
     else:
-        _print_check(Console(highlight=False), found)
+        _print_check(PlainConsole(), found)
     return 0 if found["holds"] else 1
 
 

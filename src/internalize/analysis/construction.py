@@ -35,6 +35,7 @@ from internalize.constructions.exactness import (
     random_inputs,
 )
 from internalize.constructions.general import build_general, compare_sizes
+from internalize.display.terminal import PlainConsole
 from internalize.errors import BadInput, require
 from internalize.tasks.names import parse_task
 
@@ -90,7 +91,7 @@ def construct_command(arguments: ConstructArguments) -> None:
     own = arguments.task is not None
     build = _builder(arguments if trained is None else _like_the_run(arguments, trained), own)
     construction = build(arguments.precision, None)
-    console = Console(file=sys.stderr if arguments.json else sys.stdout)
+    console = PlainConsole(file=sys.stderr if arguments.json else sys.stdout)
     with _progress(not arguments.json) as progress:
         certificate = certify(construction, arguments.check, arguments.samples, arguments.seed, progress)
     report: dict[str, Any] = certificate.to_json()
@@ -210,7 +211,7 @@ def _progress(visible: bool) -> Iterator[Progress | None]:
     if not (visible and sys.stderr.isatty()):
         yield None
         return
-    with ProgressBar(console=Console(stderr=True), transient=True) as bar:
+    with ProgressBar(console=PlainConsole(stderr=True), transient=True) as bar:
         job = bar.add_task("checking inputs", total=None)
         yield lambda done, total: bar.update(job, completed=done, total=total)
 

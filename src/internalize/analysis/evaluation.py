@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import tyro
-from rich.console import Console
 from rich.markup import escape
 
 from internalize.analysis.open_run import Answered, OpenChain, open_chain, open_run, stream
 from internalize.analysis.output import Device, RunPath
 from internalize.configs.named import TrustOption
 from internalize.constructions.transformer import require_memory
-from internalize.display.terminal import results_table
+from internalize.display.terminal import PlainConsole, results_table
 from internalize.errors import require
 from internalize.kinds.entrance import Moment
 from internalize.measure.predictor import Measurement, measure
@@ -72,7 +71,7 @@ def evaluate_command(arguments: EvaluateArguments) -> None:
     ]
     columns = ["inputs", "accuracy", "on the stage's target", "exact chain", "tokens", "FLOPs"]
     longer = "" if chain.horizon == config.horizon else f", T = {chain.horizon} (trained on {config.horizon})"
-    Console(highlight=False).print(results_table(f"{chain.title}: {moment}{longer}", columns, rows))
+    PlainConsole().print(results_table(f"{chain.title}: {moment}{longer}", columns, rows))
 
 
 def require_room(chain: OpenChain, count: int, field: str) -> None:
@@ -147,7 +146,7 @@ def show_command(arguments: ShowArguments) -> None:
     for column in table.columns[:3]:
         column.justify = "left"
         column.overflow = "fold"
-    Console(highlight=False).print(table)
+    PlainConsole().print(table)
 
 
 def _judged(right: bool) -> str:
@@ -184,7 +183,7 @@ def ask_command(arguments: AskArguments) -> None:
         said = {"run": opened.title, **_shown_json(found), "states": list(found.states), "final": found.final}
         print(json.dumps(said, ensure_ascii=False))
         return
-    console = Console(highlight=False, soft_wrap=True)
+    console = PlainConsole(soft_wrap=True)
     final = "no answer: no state right before EOS" if found.final is None else found.final
     console.print(f"[bold]{escape(final)}[/bold]  {_judged(found.right)}")
     console.print(f"it wrote   {escape(found.text)}")

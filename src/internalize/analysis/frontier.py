@@ -17,14 +17,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import tyro
-from rich.console import Console
 
 from internalize.analysis.output import OutputFolder
 from internalize.configs.codec import to_json
 from internalize.configs.files import require_writable
 from internalize.contract import Row, RunState, Stage
 from internalize.display.plots import PALETTE, new_figure
-from internalize.display.terminal import errors_console, results_table
+from internalize.display.terminal import PlainConsole, errors_console, results_table
 from internalize.errors import Interrupted, require
 from internalize.kinds.chain.commands import LAPTOP, PresetName, preset_in
 from internalize.kinds.chain.config import ChainConfig
@@ -222,7 +221,7 @@ def _say(
          _told(row["operations"], "{:.2e}")]
         for row in sorted(rows, key=lambda row: (row["horizon"], row["seed"]))
     ]  # fmt: skip
-    console = Console(highlight=False)
+    console = PlainConsole()
     title = f"{arguments.config.task}: largest T within {arguments.minutes:g} minutes: {largest or 'none'}"
     console.print(results_table(title, ["T", "seed", "ended", "processor", "operations"], table))
     console.print(f"operations to internalize: {law}")

@@ -19,6 +19,7 @@ from rich.console import Console
 
 from internalize.configs.files import make_folder, write_output
 from internalize.configs.named import TrustOption
+from internalize.display.terminal import PlainConsole
 from internalize.errors import require
 from internalize.runs.storage import write_atomically
 
@@ -54,7 +55,7 @@ class InspectionArguments(TrustOption):
         if self.json:
             print(json.dumps(findings, ensure_ascii=False))
             return
-        console = Console(highlight=False)
+        console = PlainConsole()
         show(console)
         console.print(written.note(), soft_wrap=True)
 

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import torch
 import tyro
-from rich.console import Console
 
 from internalize.analysis.output import OutputFolder
 from internalize.configs.codec import to_json
@@ -24,15 +23,15 @@ from internalize.configs.named import own_files
 from internalize.curricula import ScheduleConfig
 from internalize.curricula.schedule import EqualShares
 from internalize.display.plots import LINES, PALETTE, new_figure
-from internalize.display.terminal import results_table
-from internalize.errors import BadInput, RunFailed, require
+from internalize.display.terminal import PlainConsole, results_table
+from internalize.errors import BadInput, require
 from internalize.kinds import prepare
 from internalize.kinds.chain.commands import LAPTOP, PresetName, preset_in
 from internalize.kinds.chain.config import ChainConfig
 from internalize.kinds.chain.experiment import ChainExperiment
 from internalize.runs.provenance import provenance
 from internalize.runtime.execution import Execution, resolve_device
-from internalize.runtime.fleet.seeds import train_side_by_side
+from internalize.runtime.fleet.seeds import require_finished, train_side_by_side
 from internalize.statistics import SUCCESS, Rate
 
 if TYPE_CHECKING:
@@ -307,8 +306,8 @@ def race_command(arguments: RaceArguments) -> None:
     elif not execution.quiet:
         asked = arguments.config
         title = f"{asked.task}, T = {asked.horizon}, {arguments.operations:.1e} operations each"
-        Console(highlight=False).print(results_table(title, list(HEADINGS), [list(row) for row in rows]))
-        Console(highlight=False).print(folder.note(), soft_wrap=True)
+        PlainConsole().print(results_table(title, list(HEADINGS), [list(row) for row in rows]))
+        PlainConsole().print(folder.note(), soft_wrap=True)
 
 
 def _tuned(arguments: RaceArguments, base: dict[str, ChainConfig]) -> dict[str, ChainConfig]:
@@ -334,12 +333,10 @@ def _finishes(
     with own_files():
         prepared = [prepare(config) for _, config in runs]
     outcomes = train_side_by_side(prepared, arguments.execution, arguments.workers, title)
-    found = []
-    for (name, config), outcome in zip(runs, outcomes, strict=True):
-        if outcome.run is None or outcome.state != "done":
-            raise RunFailed(f"{config.label()} {outcome.state}: {outcome.error}; the same command goes on")
-        found.append(finish_of(name, config.seed, outcome.run.summary()))
-    return found
+    ended = require_finished(outcomes)
+    return [
+        finish_of(name, config.seed, run.summary()) for (name, config), run in zip(runs, ended, strict=True)
+    ]
 
 
 def draw_race(finishes: Sequence[RaceFinish], operations: float) -> Figure:

@@ -19,7 +19,6 @@ from typing import Annotated, Any, Literal, get_args
 
 import torch
 import tyro
-from rich.console import Console
 from torch import Tensor
 
 from internalize.analysis.output import OutputFolder
@@ -27,11 +26,12 @@ from internalize.configs.codec import to_json
 from internalize.configs.files import require_writable
 from internalize.curricula import Progress
 from internalize.display.plots import draw_target_loss, over_seeds
-from internalize.display.terminal import fleet_view, results_table
-from internalize.errors import RunFailed, closest, require
+from internalize.display.terminal import PlainConsole, results_table
+from internalize.errors import closest, require
+from internalize.kinds import prepare
 from internalize.kinds.chain.config import ChainConfig, EvaluationConfig, OptimizerConfig
 from internalize.kinds.chain.experiment import ChainExperiment
-from internalize.kinds.entrance import load_experiment, train_many
+from internalize.kinds.entrance import load_experiment
 from internalize.kinds.hints.config import HintsConfig
 from internalize.kinds.hints.evaluation import HintsPredictor
 from internalize.kinds.hints.experiment import HintsExperiment
@@ -50,6 +50,7 @@ from internalize.models.gpt2 import ModelConfig
 from internalize.runs.folder import Run
 from internalize.runs.provenance import provenance
 from internalize.runtime.execution import Execution, threads
+from internalize.runtime.fleet.seeds import require_finished, train_side_by_side
 from internalize.runtime.kind import Streams
 from internalize.tasks.circuits import neutral_number, written
 
@@ -275,13 +276,10 @@ def shift_command(arguments: ShiftArguments) -> None:
     arms = arms_of(instance, range(arguments.seeds), arguments.steps)
     # seed by seed, so that a comparison is there early
     configs = [config for group in zip(*arms.values(), strict=True) for config in group]
-    view = None if execution.quiet else fleet_view(f"{instance}, {len(configs)} runs", configs[0].headline)
-    outcomes = train_many(configs, execution, arguments.workers, view)
-    runs = {}
-    for outcome in outcomes:
-        if outcome.run is None or outcome.state != "done":
-            raise RunFailed(f"{outcome.config.label()} {outcome.state}: {outcome.error}")
-        runs[outcome.config] = outcome.run
+    prepared = [prepare(config) for config in configs]
+    title = f"{instance}, {len(configs)} runs"
+    ended = require_finished(train_side_by_side(prepared, execution, arguments.workers, title))
+    runs = dict(zip(configs, ended, strict=True))
     found: list[ArmLoss] = []
     with threads(execution.threads):
         for arm, own in arms.items():
@@ -291,7 +289,7 @@ def shift_command(arguments: ShiftArguments) -> None:
     if execution.json:
         print(json.dumps({"instance": instance, "findings": rows, "drawings": str(folder.path)}))
     elif not execution.quiet:
-        console = Console(highlight=False)
+        console = PlainConsole()
         columns = [
             "trained on",
             "answered by",

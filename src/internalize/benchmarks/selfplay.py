@@ -17,11 +17,10 @@ from typing import Annotated, Any
 import numpy as np
 import torch
 import tyro
-from rich.console import Console
 
 from internalize.benchmarks.cases import seconds_each
 from internalize.configs.files import write_output
-from internalize.display.terminal import errors_console, results_table
+from internalize.display.terminal import PlainConsole, errors_console, results_table
 from internalize.errors import BadInput, require
 from internalize.kinds.selfplay.positions import Positions, draw_starts
 from internalize.kinds.selfplay.search import Evaluations, Rule, openspiel_search, search
@@ -145,4 +144,4 @@ def selfplay_bench_command(arguments: SelfPlayBenchArguments) -> None:
         for speed in speeds
     ]  # fmt: skip
     title = f"simulations per second, {arguments.positions} positions, {arguments.simulations} simulations each"
-    Console(highlight=False).print(results_table(title, columns, rows))
+    PlainConsole().print(results_table(title, columns, rows))

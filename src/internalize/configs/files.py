@@ -171,9 +171,26 @@ STANDARD_OUTPUT = Path("-")
 def write_output(path: Path, content: bytes | str) -> None:
     """Write the whole content to what the path means: links are followed, `-` is standard output.
 
-    A plain file is there whole or not at all, with the permissions that it had. Raises `OSError`.
+    A plain file is there whole or not at all, with the permissions that it had. Raises `OSError`, which names
+    the file.
     """
     data = content.encode() if isinstance(content, str) else content
+    with naming_the_file(path):
+        _write(path, data)
+
+
+@contextmanager
+def naming_the_file(path: Path) -> Iterator[None]:
+    """Of a disk that is full the system says in the midst of writing, and then not where."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is not None or error.errno is None:
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+def _write(path: Path, data: bytes) -> None:
     if is_standard_output(path):
         _print(data)
         return

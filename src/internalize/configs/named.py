@@ -6,6 +6,7 @@ copied into its folder, so that the run still knows what it computed when the fi
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import importlib
 import importlib.util
@@ -38,7 +39,14 @@ class Source:
     """Whether the run keeps a copy. Large files stay where they are: only their hash is part of the run."""
 
     def digest(self) -> str:
-        return hashlib.sha256(self.path.read_bytes()).hexdigest()
+        return digest_of(read_source(self.path))
+
+
+def read_source(path: Path) -> bytes:
+    """The file's bytes; a run of somebody else may have a FIFO in its place, which would be waited for."""
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "is not a plain file", str(path))
+    return path.read_bytes()
 
 
 def is_object_name(name: str) -> bool:
@@ -133,7 +141,7 @@ class _FromBytes(SourceFileLoader):
 
 def _execute(path: Path, field: str) -> ModuleType:
     name = f"internalize_user_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]}"
-    content = path.read_bytes()
+    content = read_source(path)
     if path.suffix != ".py":
         raise ImportError(f"{path} is not a Python file")
     require_trusted(content, path, field)
@@ -231,7 +239,7 @@ def require_trusted(content: bytes, path: Path, field: str) -> None:
 def may_run(path: Path) -> bool:
     """Whether the file as it is now would be executed; a file that cannot be read says so when it is."""
     try:
-        return _once.get() or is_trusted(digest_of(path.read_bytes()))
+        return _once.get() or is_trusted(digest_of(read_source(path)))
     except OSError:
         return True
 

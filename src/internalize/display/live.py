@@ -54,7 +54,7 @@ class RunView:
 
     def __init__(self, watched: Watched) -> None:
         self.watched = watched
-        self.title = watched.title
+        self.title = plain(watched.title)
         self.numbers: dict[str, str] = {}
         self.pace = Pace()
 
@@ -177,7 +177,7 @@ class LineView(RunView):
 
     def _print(self, text: str) -> None:
         self._last_line = time.perf_counter()
-        print(f"{datetime.now():%H:%M:%S} {text}", file=sys.stderr, flush=True)
+        print(f"{datetime.now():%H:%M:%S} {plain(text)}", file=sys.stderr, flush=True)
 
 
 def run_view(watched: Watched) -> LiveView | LineView:

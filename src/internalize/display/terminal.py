@@ -20,9 +20,19 @@ from internalize.contract import Begun, End, Ended, Event, RunState, Stage, Step
 from internalize.statistics.intervals import percentage
 
 
+class PlainConsole(Console):
+    """Every text that is printed passes `plain`: a terminal obeys our own styles, and nothing from a file."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{"highlight": False, **options})
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        return super().render_str(plain(text), **options)
+
+
 def errors_console() -> Console:
     """Progress goes to the error stream, so that results can be piped."""
-    return Console(stderr=True, highlight=False)
+    return PlainConsole(stderr=True)
 
 
 def duration(seconds: float) -> str:
@@ -163,7 +173,7 @@ class Fleet:
         unit: str = "steps",
     ) -> None:
         """expected: seconds of every run, to weigh them by; all alike if not given. unit: of a run's steps."""
-        self.title = title
+        self.title = plain(title)
         self.unit = unit
         self.headline = headline
         self.lines: list[_Line] = []
@@ -172,7 +182,7 @@ class Fleet:
 
     def begin(self, names: Sequence[str]) -> None:
         expected = [1.0] * len(names) if self._expected is None else self._expected
-        self.lines = [_Line(name, weight) for name, weight in zip(names, expected, strict=True)]
+        self.lines = [_Line(plain(name), weight) for name, weight in zip(names, expected, strict=True)]
         self._began = time.perf_counter()
 
     def totals(self) -> str:
@@ -268,7 +278,7 @@ class LineFleet(Fleet):
             parts.insert(
                 0, f"stage {line.stage.index}/{line.stage.total}, {line.stage.step:,} {line.stage.unit}"
             )
-        text = line.error if line.error and line.state != RunState.DONE else ", ".join(parts)
+        text = plain(line.error) if line.error and line.state != RunState.DONE else ", ".join(parts)
         total = f" ({self.totals()})" if many else ""
         print(
             f"{datetime.now():%H:%M:%S} {line.name}: {line.state}, {text}{total}", file=sys.stderr, flush=True

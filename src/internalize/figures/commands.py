@@ -10,11 +10,10 @@ from statistics import fmean
 from typing import Annotated
 
 import tyro
-from rich.console import Console
 
 from internalize.configs.files import is_standard_output, make_folder, require_writable, write_output
 from internalize.contract import RunState
-from internalize.display.terminal import duration, errors_console, fleet_view, results_table
+from internalize.display.terminal import PlainConsole, duration, errors_console, fleet_view, results_table
 from internalize.errors import BadInput, require
 from internalize.figures.cases import Tier, shapes_of
 from internalize.figures.figure import UNDETECTABLE, Figure, told_p
@@ -138,7 +137,7 @@ def _print_plan(figure: Figure, arguments: FigureArguments) -> None:
             )
         )
         return
-    console = Console(highlight=False)
+    console = PlainConsole()
     only_planned = f", {later} of them only planned (--later)" if later else ""
     console.print(
         f"{figure.name} ({figure.paper}), {arguments.tier} tier: {len(sweep.cases)} runs{only_planned}"
@@ -156,7 +155,7 @@ def _print_plan(figure: Figure, arguments: FigureArguments) -> None:
 
 
 def _print_made(made: Made, written: list[Path]) -> None:
-    console = Console(highlight=False)
+    console = PlainConsole()
     if made.missing:
         console.print(f"{len(made.missing)} of {len(made.sweep.cases)} runs are missing:")
         for line in made.missing[:MOST_MISSING]:

@@ -16,7 +16,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from internalize.errors import RunWarning, require
-from internalize.runs.storage import write_atomically
+from internalize.runs.storage import require_file, write_atomically
 
 KEPT = 2
 """How many checkpoints stay: if the newest one turns out damaged there is one before it."""
@@ -63,6 +63,7 @@ def _same_bytes_every_time(content: bytes) -> bytes:
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Read what `save_tensors` wrote; `Damaged` if any of it is different."""
     try:
+        require_file(path)
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
@@ -70,7 +71,7 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         if metadata["checksum"] != _checksum(tensors, text):
             raise Damaged(f"{path} does not match its checksum")
         return tensors, json.loads(text)
-    except (SafetensorError, KeyError, FileNotFoundError, ValueError) as error:
+    except (SafetensorError, KeyError, OSError, ValueError) as error:
         raise error if isinstance(error, Damaged) else Damaged(f"{path} cannot be read: {error}") from error
 
 

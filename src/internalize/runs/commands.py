@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import isfinite
@@ -17,10 +18,11 @@ from internalize.configs.files import is_standard_output
 from internalize.contract import RunState, still_speaking
 from internalize.display.plots import text_plot
 from internalize.display.terminal import duration, percent, plain
-from internalize.errors import BadInput, closest, require
+from internalize.errors import BadInput, RunWarning, closest, require
 from internalize.runs.folder import Run
-from internalize.runs.index import Entry, Filter, Store
+from internalize.runs.index import Entry, Filter, Store, require_if_there
 from internalize.runs.location import hash_in_name, runs_folder
+from internalize.runs.manifest import changed_files
 from internalize.runs.storage import is_owned
 from internalize.runs.table import Table, flat
 
@@ -123,7 +125,19 @@ def runs_show_command(arguments: RunsShowArguments) -> None:
     from internalize.runs.folder import Run
 
     run = Run.open(arguments.run)
+    _warn_of_damage(run)
     print(json.dumps(described(run)) if arguments.json else description(run))
+
+
+def _warn_of_damage(run: Run) -> None:
+    """Of a finished run: what is shown below is what is left of it. `runs verify` looks at every byte."""
+    found = [f"{run.path / name} {reason}" for name, reason in changed_files(run.path, thorough=False).items()]
+    try:
+        require_if_there(run.path / "provenance.json")
+    except BadInput as error:
+        found = found or [error.message]
+    for line in found:
+        warnings.warn(f"damaged: {line}; see: internalize runs verify {run.path}", RunWarning, stacklevel=2)
 
 
 @dataclass(frozen=True)

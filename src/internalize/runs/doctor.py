@@ -20,6 +20,7 @@ from pathlib import Path
 
 from internalize.configs.files import require_writable
 from internalize.contract import RunState
+from internalize.display.terminal import plain
 from internalize.errors import BadInput
 from internalize.runs.index import Store
 from internalize.runs.location import runs_folder
@@ -84,9 +85,9 @@ def doctor_command(arguments: DoctorArguments) -> int:
         return 1 if problems else 0
     width = max(len(finding.name) for finding in findings)
     for finding in findings:
-        print(f"{finding.mark} {finding.name:<{width}}  {finding.value}")
+        print(plain(f"{finding.mark} {finding.name:<{width}}  {finding.value}"))
     for finding in problems:
-        print(f"wrong: {finding.name}: {finding.problem}")
+        print(plain(f"wrong: {finding.name}: {finding.problem}"))
     return 1 if problems else 0
 
 
@@ -96,6 +97,7 @@ def examine(out: Path) -> list[Finding]:
     findings += [_library(name) for name in NEEDED]
     folder = _looked_at("folder", lambda: _folder(out))
     findings += [_looked_at("devices", _devices), _looked_at("threads", _threads), folder]
+    findings.append(_looked_at("kernels", _kernels))
     if folder.problem is None:  # else the room there is nobody's concern
         findings.append(_looked_at("disk", lambda: _disk(out)))
     findings.append(_looked_at("runs", lambda: _runs(out)))
@@ -142,6 +144,20 @@ def _threads() -> Finding:
     return Finding(
         "threads", f"{usable} of {cores} cores usable, OMP_NUM_THREADS {asked or 'not set'}", problem
     )
+
+
+def _kernels() -> Finding:
+    """Where numba keeps what it compiles; beside this file's package, as it looks there first."""
+    from numba import njit
+
+    try:
+        njit(cache=True)(_kernels)  # looks for a place, and compiles nothing
+    except RuntimeError:
+        why = "neither the installation nor the home folder can be written: every start compiles for a minute"
+        return Finding(
+            "kernels", "kept nowhere", f"{why}; NUMBA_CACHE_DIR=FOLDER keeps them in a folder of yours"
+        )
+    return Finding("kernels", "kept when they are compiled")
 
 
 def _folder(out: Path) -> Finding:

@@ -27,7 +27,7 @@ from internalize.configs.named import Source
 from internalize.contract import RunState
 from internalize.errors import BadInput, require
 from internalize.runs.location import find_folder, is_run_folder, no_run
-from internalize.runs.manifest import MANIFEST, require_unchanged
+from internalize.runs.manifest import MANIFEST, require_unchanged, require_unlisted
 from internalize.runs.storage import (
     LOCK,
     NUMBER,
@@ -249,7 +249,8 @@ class Run:
         """What a folder's own files call a part of it: links and .. may lead anywhere."""
         relative, path = Path(str(place)), self.path / str(place)
         inside = not relative.is_absolute() and ".." not in relative.parts
-        inside = inside and path.resolve().is_relative_to(self.path.resolve())
+        # not `resolve`, which fails where links lead in a circle
+        inside = inside and Path(os.path.realpath(path)).is_relative_to(os.path.realpath(self.path))
         require(inside, "run", f"{index} names a file that is not in the run's folder: {place}")
         return path
 
@@ -288,7 +289,11 @@ class Run:
 
     def _read_checked(self, name: str) -> Any:
         """The JSON in a file; `Unreadable` also where a finished run's manifest says something else."""
-        content = read_plain(self.path / name)
+        try:
+            content = read_plain(self.path / name)
+        except FileNotFoundError:
+            require_unlisted(self.path, name)
+            raise
         found = parse_json(content)
         require_unchanged(self.path, name, content)
         return found

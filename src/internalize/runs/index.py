@@ -19,7 +19,7 @@ from internalize.contract import RunState
 from internalize.errors import BadInput, require
 from internalize.runs.folder import Run
 from internalize.runs.location import run_folders
-from internalize.runs.manifest import require_unchanged
+from internalize.runs.manifest import MANIFEST, require_unchanged, require_unlisted
 from internalize.runs.storage import Unreadable, living_state, parse_json, read_plain, require_shape
 
 INDEX = ".index.sqlite"
@@ -238,8 +238,9 @@ def _as_text(path: str) -> str:
 def _stamp(folder: str, config: os.stat_result) -> str:
     """Every atomic write makes a new inode, so that even two changes within one tick of the clock show."""
     files = [config]
-    with suppress(OSError):
-        files.append(os.stat(f"{folder}/status.json"))  # noqa: PTH116
+    for name in ("status.json", "provenance.json", MANIFEST):
+        with suppress(OSError):
+            files.append(os.stat(f"{folder}/{name}"))  # noqa: PTH116
     return " ".join(f"{file.st_ino}.{file.st_size}.{file.st_mtime_ns}" for file in files)
 
 
@@ -256,13 +257,15 @@ def _if_a(kind: type, value: Any) -> Any:
 
 
 def require_if_there(path: Path) -> None:
-    """Refuse a file that is there and is no JSON object."""
+    """Refuse a file that is there and is no JSON object, and one that is gone from a finished run."""
     try:
-        content = read_plain(path)
+        try:
+            content = read_plain(path)
+        except FileNotFoundError:
+            require_unlisted(path.parent, path.name)
+            return
         require_shape(parse_json(content), {})
         require_unchanged(path.parent, path.name, content)
-    except FileNotFoundError:
-        return
     except Unreadable as error:
         raise BadInput("run", f"{path} {error}") from None
 

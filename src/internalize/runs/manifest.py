@@ -57,6 +57,12 @@ def require_unchanged(folder: Path, name: str, content: bytes) -> None:
         raise Unreadable("is not what was written when the run was done")
 
 
+def require_unlisted(folder: Path, name: str) -> None:
+    """`Unreadable` if a file that is not there was there when the run was done."""
+    if name in (read_manifest(folder) or {}):
+        raise Unreadable("is missing, though the run is done")
+
+
 def changed_files(folder: Path, thorough: bool = True) -> dict[str, str]:
     """The files that are not as the manifest says, and how; none where there is no manifest.
 

@@ -15,7 +15,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from internalize.configs.named import Untrusted, digest_of, file_of, is_object_name, may_run, remember, store
+from internalize.configs.named import (
+    Untrusted,
+    digest_of,
+    file_of,
+    is_object_name,
+    may_run,
+    read_source,
+    remember,
+    store,
+)
+from internalize.display.terminal import plain
 from internalize.errors import BadInput, RunWarning, require
 from internalize.runs.folder import Run
 from internalize.runs.storage import NUMBER, Unreadable, read_rows, require_shape
@@ -187,7 +197,7 @@ def runs_trust_command(arguments: RunsTrustArguments) -> None:
 
 def _trust(path: Path) -> None:
     try:
-        digest = digest_of(path.read_bytes())
+        digest = digest_of(read_source(path))
     except OSError as error:
         raise BadInput("runs", f"cannot read {path}: {error.strerror}") from None
     require(
@@ -195,4 +205,4 @@ def _trust(path: Path) -> None:
         "runs",
         f"cannot remember it: {store()} cannot be written; --trust needs no file",
     )
-    print(f"trusted from now on: {path} (sha256 {digest})")
+    print(plain(f"trusted from now on: {path} (sha256 {digest})"))

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
+from internalize.display.terminal import plain
 from internalize.errors import BadInput, require
 from internalize.runs.commands import Selection
 from internalize.runs.folder import FORMAT, MARKER, STATES, Run
@@ -41,7 +42,7 @@ def prune_command(arguments: PruneArguments) -> None:
     parts = [run if what == "runs" else run / what for run in runs]
     sizes = [size_of(part) for part in parts]
     for size, part in zip(sizes, parts, strict=True):
-        print(f"{size / 2**20:10.1f} MB  {part}")
+        print(plain(f"{size / 2**20:10.1f} MB  {part}"))
     if not arguments.yes:
         print(f"{len(runs)} to delete, {sum(sizes) / 2**20:.1f} MB; add --yes to delete them")
         return
@@ -52,7 +53,7 @@ def prune_command(arguments: PruneArguments) -> None:
             delete(out, run, what)
             deleted += 1
         except BadInput as error:  # somebody is training it, or it has changed meanwhile
-            print(f"left alone: {error.message}")
+            print(plain(f"left alone: {error.message}"))
     Store(out).entries()
     print(f"deleted {deleted} of {len(runs)}")
 
@@ -69,7 +70,7 @@ def find_victims(arguments: PruneArguments) -> list[Path]:
         try:
             require_deletable(which.out, run, arguments.what)
         except BadInput as error:
-            print(f"left alone: {error.message}")
+            print(plain(f"left alone: {error.message}"))
             continue
         if arguments.what == "runs" or (run / arguments.what).is_dir():
             found.append(run)

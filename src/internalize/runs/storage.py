@@ -17,6 +17,7 @@ from typing import Any, BinaryIO
 
 from filelock import FileLock, Timeout
 
+from internalize.configs.files import naming_the_file
 from internalize.contract import RunState
 from internalize.errors import BadInput, RunFailed, RunWarning, require
 
@@ -30,7 +31,7 @@ def write_atomically(path: Path, content: bytes) -> None:
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with temporary.open("wb") as file:
+        with naming_the_file(path), temporary.open("wb") as file:
             write(file, content)
             flush(file)
         move(temporary, path)
@@ -113,6 +114,12 @@ def read_plain(path: Path) -> bytes:
         os.close(handle)
 
 
+def require_file(path: Path) -> None:
+    """Refuse what is no plain file, for readers of other libraries, which would wait for a FIFO without end."""
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise Unreadable("is not a plain file")
+
+
 def parse_json(data: bytes) -> Any:
     """JSON without what would break a reader later: deep nesting, halves of characters, endless numbers."""
     try:
@@ -191,7 +198,7 @@ class Journal:
         """content: what the file holds to begin with. Whatever else was in it is written anew, or gone."""
         self.path = path
         self.content = bytearray(content)
-        if not path.exists() or path.read_bytes() != content:
+        if not _holds(path, content):
             write_atomically(path, content)
 
     def append(self, row: dict[str, Any]) -> None:
@@ -212,6 +219,13 @@ class Journal:
         with self.path.open("ab") as file:
             os.fsync(file.fileno())
         return bytes(self.content)
+
+
+def _holds(path: Path, content: bytes) -> bool:
+    try:
+        return read_plain(path) == content
+    except (OSError, Unreadable):
+        return False
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
@@ -263,10 +277,11 @@ def naming_disk_trouble(folder: Path) -> Iterator[None]:
             ) from error
         if error.errno not in TROUBLE:
             raise
-        raise RunFailed(
-            f"{TROUBLE[error.errno]} ({error.strerror}); the last checkpoint in {folder} is good: mend that, "
-            f"then go on with: internalize resume {shlex.quote(str(folder))}"
-        ) from error
+        said, again = f"{TROUBLE[error.errno]} ({error.strerror})", "with the same command"
+        if any(folder.glob("checkpoints/*.safetensors")):
+            said = f"{said}; the last checkpoint in {folder} is good"
+            again = f"with: internalize resume {shlex.quote(str(folder))}"
+        raise RunFailed(f"{said}: mend that, then go on {again}") from error
 
 
 class Owned(BadInput):

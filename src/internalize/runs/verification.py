@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import tyro
 
 from internalize.contract import RunState
+from internalize.display.terminal import plain
 from internalize.errors import BadInput
 from internalize.runs.checkpoint import Damaged, checkpoints, load_newest, load_tensors
 from internalize.runs.folder import FORMAT, MARKER, Identity, Run
@@ -73,10 +74,8 @@ def runs_verify_command(arguments: RunsVerifyArguments) -> int:
     if arguments.json:
         print(json.dumps({"runs": len(folders), "made": made, "damaged": [asdict(one) for one in found]}))
         return 1 if found else 0
-    for line in made:
-        print(line)
-    for one in found:
-        print(f"damaged: {one.run}/{one.file} {one.reason}; {one.remedy}")
+    for line in [*made, *(f"damaged: {one.run}/{one.file} {one.reason}; {one.remedy}" for one in found)]:
+        print(plain(line))
     bad = len({one.run for one in found})
     print(f"{len(folders):,} runs checked, {bad:,} with damage")
     return 1 if found else 0

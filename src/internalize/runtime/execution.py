@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from rich.console import Console
 
 from internalize.configs.codec import typed
 from internalize.contract import Observer, still_speaking
 from internalize.display.live import Watched, run_view
 from internalize.display.page import LivePage
-from internalize.display.terminal import duration, errors_console, percent, results_table
+from internalize.display.terminal import PlainConsole, duration, errors_console, percent, results_table
 from internalize.errors import BadInput, RunWarning, require
 from internalize.runs.folder import Run
 from internalize.runs.location import runs_folder
@@ -179,10 +178,10 @@ def report(run: Run, execution: Execution) -> None:
             for name, value in summary.items()
             if not isinstance(value, list)  # intervals stand beside their accuracy; `runs show` has all
         ]
-        Console(highlight=False).print(results_table(run.path.name, ["result", ""], rows))
+        PlainConsole().print(results_table(run.path.name, ["result", ""], rows))
         if said := still_speaking(summary):
-            Console(highlight=False).print(f"warning: {said}", style="yellow", soft_wrap=True)
-        Console(highlight=False).print(f"{duration(status['seconds'])}, {run.path}", soft_wrap=True)
+            PlainConsole().print(f"warning: {said}", style="yellow", soft_wrap=True)
+        PlainConsole().print(f"{duration(status['seconds'])}, {run.path}", soft_wrap=True)
 
 
 def _interval_beside(name: str, summary: Mapping[str, Any]) -> str:

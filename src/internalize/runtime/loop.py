@@ -318,11 +318,14 @@ def listening(aloud: bool = True) -> Iterator[StopRequest]:
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
         numbers.append(signal.SIGHUP)
     before = {number: signal.signal(number, request.ask) for number in numbers}
-    outer = _heard.set(request)
+    outer, unraisable = _heard.set(request), sys.unraisablehook
+    # the signal may come while Python tidies up, where nothing can be raised: the next step hears of the wish
+    sys.unraisablehook = lambda lost: None if isinstance(lost.exc_value, StopNow) else unraisable(lost)
     try:
         yield request
     finally:
         _heard.reset(outer)
+        sys.unraisablehook = unraisable
         for number, handler in before.items():
             signal.signal(number, handler)
 

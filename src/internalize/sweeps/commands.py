@@ -14,7 +14,7 @@ import tyro
 from tyro.constructors import PrimitiveConstructorSpec
 
 from internalize.configs.named import TrustOption, others_files, own_files
-from internalize.display.terminal import fleet_view
+from internalize.display.terminal import fleet_view, plain
 from internalize.errors import BadInput, require
 from internalize.runs.commands import write_files
 from internalize.runs.location import runs_folder
@@ -118,7 +118,7 @@ def _find(name: str) -> Sweep | None:
         return find_sweep(name)
     except BadSweep as bad:
         for problem in bad.problems:
-            print(f"internalize: {problem}", file=sys.stderr)
+            print(f"internalize: {plain(problem)}", file=sys.stderr)
         return None
 
 

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from internalize.configs.codec import to_json
 from internalize.contract import Json, Row, RunState, still_speaking
-from internalize.display.terminal import duration, results_table
+from internalize.display.terminal import PlainConsole, duration, results_table
 from internalize.errors import BadInput, closest, require
 from internalize.runs.folder import Run
 from internalize.runs.table import Table, flat
@@ -37,12 +37,12 @@ WIDE = 200
 
 def results_console() -> Console:
     width = None if sys.stdout.isatty() else WIDE
-    return Console(highlight=False, markup=False, emoji=False, width=width)
+    return PlainConsole(markup=False, emoji=False, width=width)
 
 
 def remarks_console() -> Console:
     """For the error stream, so that results can be piped."""
-    return Console(stderr=True, highlight=False, markup=False, emoji=False)
+    return PlainConsole(stderr=True, markup=False, emoji=False)
 
 
 def announcement(

@@ -21,12 +21,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
-from rich.console import Console
 from rich.markup import escape
 
 from internalize.configs.files import make_folder, read_data, require_writable
 from internalize.configs.named import Copies, Source, is_object_name, load_object, own_files
-from internalize.display.terminal import results_table
+from internalize.display.terminal import PlainConsole, results_table
 from internalize.errors import BadInput, closest, require
 
 if TYPE_CHECKING:
@@ -221,11 +220,11 @@ def _print_families() -> None:
     ]
     table = results_table("Tasks", ["name", "what it computes"], rows)
     table.columns[1].justify = "left"
-    Console(highlight=False).print(table)
+    PlainConsole().print(table)
 
 
 def _print_task(task: Semiautomaton) -> None:
-    console = Console(highlight=False)
+    console = PlainConsole()
     inner = task.inner_states
     console.print(
         f"[bold]{escape(task.name)}[/bold]: {inner} states, {task.symbols} symbols, "

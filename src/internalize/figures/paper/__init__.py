@@ -84,8 +84,9 @@ def figures_command(arguments: FiguresArguments) -> None:
     if arguments.json:
         print(json.dumps({"figures": entries}))
         return
-    from rich.console import Console
     from rich.table import Table as RichTable
+
+    from internalize.display.terminal import PlainConsole
 
     table = RichTable(title="Figures of the paper", title_justify="left", title_style="bold")
     for column in ("figure", "shows", *(LISTED if arguments.runs else ()), "claims"):
@@ -93,7 +94,7 @@ def figures_command(arguments: FiguresArguments) -> None:
     for entry in entries:
         progress = (_progress(found) for found in entry.get("runs", {}).values())
         table.add_row(entry["figure"], entry["shows"], *progress, entry["verdicts"])
-    console = Console(highlight=False)
+    console = PlainConsole()
     console.print(table)
     more = "" if arguments.runs else " internalize figures --runs counts the runs that are done."
     console.print(f"internalize figure NAME makes one; --plan shows its claims.{more}", soft_wrap=True)

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
-from rich.console import Console
 
 from internalize.configs.files import make_folder, require_writable, write_output
 from internalize.configs.named import own_files
 from internalize.display.plots import draw_hint_accuracy, save
-from internalize.display.terminal import duration, percent, results_table
+from internalize.display.terminal import PlainConsole, duration, percent, results_table
 from internalize.kinds import prepare
 from internalize.kinds.hints.config import HintsConfig
 from internalize.kinds.hints.evaluation import METHODS, curve_rows, curves, end_rows, in_order, method_rows
@@ -88,7 +87,7 @@ def _report(run: Run, execution: Execution) -> None:
         [meaning, percent(summary[f"{name}accuracy"]), " … ".join(map(percent, summary[f"{name}interval"]))]
         for name, meaning in MEANINGS.items()
     ]
-    console = Console(highlight=False)
+    console = PlainConsole()
     console.print(results_table(_title([run]), ["answers that are right", "", "95 % interval"], rows))
     failed = [name.replace("_", " ") for name, holds in summary["clauses"].items() if not holds]
     verdict = "yes" if summary["internalized"] else "no" + (f" ({', '.join(failed)})" if failed else "")
@@ -125,7 +124,7 @@ def present(runs: Sequence[Run], folder: Path | None, as_json: bool, quiet: bool
         with_paths = [{"run": str(run.path), **row} for run, row in zip(runs, ends, strict=True)]
         print(json.dumps({"runs": with_paths, "methods": methods, **places}))
     elif not quiet:
-        console = Console(highlight=False)
+        console = PlainConsole()
         console.print(
             results_table(f"{_title(runs)}: accuracy without hints", COLUMNS, [_cells(row) for row in methods])
         )

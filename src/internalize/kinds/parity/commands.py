@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
-from rich.console import Console
 
 from internalize.configs.files import make_folder, write_output
 from internalize.configs.named import own_files
 from internalize.display.plots import save
-from internalize.display.terminal import duration, errors_console, percent, results_table
+from internalize.display.terminal import PlainConsole, duration, errors_console, percent, results_table
 from internalize.errors import require
 from internalize.kinds import prepare
 from internalize.kinds.parity.config import ParityConfig
@@ -99,7 +98,7 @@ def watch_table(phases: list[dict[str, Any]]) -> Table:
 
 
 def _print_tables(run: Run, config: ParityConfig) -> None:
-    console, phases, summary = Console(highlight=False), evaluations(run), run.summary()
+    console, phases, summary = PlainConsole(), evaluations(run), run.summary()
     if "watch" in phases[0]:
         columns = ["quantity", "should be", "over the phases", "holds", "lemma"]
         rows = _watch_rows(watch_table(phases), len(phases))

@@ -27,6 +27,7 @@ import torch
 from numba import njit
 from numpy.typing import NDArray
 
+import internalize.models.kernels  # noqa: F401 - a place for what is compiled
 from internalize.tasks.parity import HiddenParity, uniform_inputs
 
 # The examples --------------------------------------------------------------------------------------------

@@ -16,12 +16,11 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 import torch
-from rich.console import Console
 
 from internalize.configs.files import make_folder, write_output
 from internalize.contract import Ended, Event
 from internalize.display.plots import save
-from internalize.display.terminal import duration, errors_console, percent, results_table
+from internalize.display.terminal import PlainConsole, duration, errors_console, percent, results_table
 from internalize.errors import require
 from internalize.kinds.parity.config import ParityConfig
 from internalize.kinds.parity.drawing import draw_stall, draw_theorem, draw_threshold
@@ -303,7 +302,7 @@ def _write(name: Which, table: Table, arguments: DiagramArguments, seconds: floa
         pictures = {"theorem": draw_theorem, "threshold": draw_threshold}
         save(pictures[name](table) if name in pictures else draw_stall(table, arguments.d), stem)
     if not (arguments.quiet or arguments.json):
-        console = Console(highlight=False)
+        console = PlainConsole()
         if name == "contrast":
             console.print(_contrast_shown(table))
         console.print(f"{name}: {len(table)} points in {duration(seconds)}, {stem}.csv", soft_wrap=True)

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import tyro
 from numpy.typing import NDArray
-from rich.console import Console
 
 from internalize.configs.files import require_writable, write_output
 from internalize.configs.named import own_files
 from internalize.display.plots import LINES, MARKERS, PALETTE, new_figure, save, text_plot
-from internalize.display.terminal import duration, errors_console, percent, results_table
+from internalize.display.terminal import PlainConsole, duration, errors_console, percent, results_table
 from internalize.errors import BadInput, require
 from internalize.kinds import prepare
 from internalize.kinds.selfplay.config import SelfPlayConfig
@@ -140,7 +139,7 @@ def _result(run: Run) -> dict[str, Any]:
 
 
 def _print(run: Run, config: SelfPlayConfig) -> None:
-    console = Console(highlight=False)
+    console = PlainConsole()
     rounds = list(run.metrics("evaluation"))
     curves = {
         "raw network": [(row["round"], 100 * row["raw_accuracy"]) for row in rounds],

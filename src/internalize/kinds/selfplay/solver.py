@@ -6,6 +6,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+import internalize.models.kernels  # noqa: F401 - a place for what is compiled
 from internalize.kinds.selfplay.positions import UNKNOWN, Positions
 
 UNSOLVED = -1.0

@@ -17,6 +17,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+import internalize.models.kernels  # noqa: F401 - a place for what is compiled
+
 
 class KernelTable(NamedTuple):
     """What the kernels read of `Positions` and `Evaluations`."""

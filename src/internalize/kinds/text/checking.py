@@ -11,12 +11,11 @@ from statistics import median
 from typing import Annotated
 
 import tyro
-from rich.console import Console
 from rich.markup import escape
 
 from internalize.configs.files import make_folder
 from internalize.configs.named import own_files
-from internalize.display.terminal import results_table
+from internalize.display.terminal import PlainConsole, results_table
 from internalize.errors import require, require_seed
 from internalize.kinds.entrance import run_experiment
 from internalize.kinds.text.config import TextConfig
@@ -223,7 +222,7 @@ def _about_splits(material: Material) -> list[str]:
 
 
 def _print(report: DataReport) -> None:
-    console = Console(highlight=False)
+    console = PlainConsole()
     table = [["steps", *(f"{report.steps[key]:,.0f}" for key in ("median", "p99", "longest"))]]
     for part, found in report.tokens.items():
         table.append([f"tokens of the {part}", *(f"{found[key]:,.0f}" for key in ("median", "p99", "longest"))])

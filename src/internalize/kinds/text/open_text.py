@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.markup import escape
 from torch import nn
 
-from internalize.display.terminal import percent, results_table
+from internalize.display.terminal import PlainConsole, percent, results_table
 from internalize.errors import BadInput, require
 from internalize.kinds.entrance import Moment, OpenRun, load_experiment
 from internalize.kinds.text.config import TextConfig
@@ -223,7 +223,7 @@ def evaluate(arguments: Any) -> None:
     title = f"{opened.title}: {opened.moment(arguments.stage)}"
     table = results_table(title, columns, cells)
     table.columns[0].overflow = "fold"
-    Console(highlight=False).print(table)
+    PlainConsole().print(table)
 
 
 def measure_files(
@@ -272,7 +272,7 @@ def show(arguments: Any) -> None:
     for column in table.columns[:5]:
         column.justify = "left"
         column.overflow = "fold"
-    Console(highlight=False).print(table)
+    PlainConsole().print(table)
 
 
 def ask(arguments: Any) -> None:

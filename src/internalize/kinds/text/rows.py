@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from internalize.configs.codec import typed
+from internalize.configs.files import write_output
 from internalize.configs.named import Copies, Source, is_object_name, load_object
 from internalize.errors import BadInput, require
 
@@ -273,7 +274,7 @@ def write_rows(rows: Iterable[Any], path: Path | str, config: RowsConfig | None 
     plain = (vars(row) if hasattr(row, "question") else row for row in rows)
     parsed = _parse(enumerate(plain, 1), config, "rows", "row")
     form = _as_line if path.suffix == ".txt" else _as_json
-    path.write_text("".join(f"{form(row, config)}\n" for row in parsed), encoding="utf-8")
+    write_output(path, "".join(f"{form(row, config)}\n" for row in parsed))
     return str(path)
 
 

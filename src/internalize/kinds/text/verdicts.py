@@ -14,7 +14,7 @@ from torch import Tensor
 
 from internalize.configs.files import make_folder, write_output
 from internalize.display.plots import accuracy_shades, new_figure, outline, ticks, write_numbers
-from internalize.display.terminal import errors_console, percent, results_table
+from internalize.display.terminal import PlainConsole, errors_console, percent, results_table
 from internalize.errors import require
 from internalize.kinds.text.evaluation import (
     TextPredictor,
@@ -183,7 +183,7 @@ def check(arguments: Any) -> int:
     if arguments.json:
         print(json.dumps(found, ensure_ascii=False))
     else:
-        _print_check(Console(highlight=False), found)
+        _print_check(PlainConsole(), found)
     return 0 if verdict.holds else 1
 
 

@@ -7,11 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rich.console import Console
-
 from internalize.contract import RunState, still_speaking
-from internalize.display.terminal import errors_console, fleet_view, results_table
-from internalize.errors import require
+from internalize.display.terminal import PlainConsole, errors_console, fleet_view, results_table
+from internalize.errors import Interrupted, RunFailed, require
 from internalize.runs.folder import Run
 from internalize.runtime.execution import Execution, result_of
 from internalize.runtime.fleet.driver import Outcome
@@ -65,6 +63,18 @@ def finished(outcomes: Sequence[Outcome]) -> list[Run]:
     return [outcome.run for outcome in outcomes if outcome.state == RunState.DONE and outcome.run is not None]
 
 
+def require_finished(outcomes: Sequence[Outcome]) -> list[Run]:
+    """All runs, for a result that needs every one; else how the first that is missing ended."""
+    for outcome in outcomes:
+        if outcome.exit_code > 128:
+            raise Interrupted(outcome.exit_code - 128, None)
+        if outcome.state != RunState.DONE or outcome.run is None:
+            raise RunFailed(
+                f"{outcome.prepared.label} {outcome.state}: {outcome.error}; the same command goes on"
+            )
+    return finished(outcomes)
+
+
 def exit_code(outcomes: Sequence[Outcome]) -> int:
     return max(outcome.exit_code for outcome in outcomes)
 
@@ -89,7 +99,7 @@ def report_side_by_side(
                   for o in outcomes if o.state != RunState.DONE]  # fmt: skip
         print(json.dumps({"runs": results, **counts, "failed": failed}))
     elif runs and not execution.quiet:
-        console = Console(highlight=False, markup=False, emoji=False)
+        console = PlainConsole(markup=False, emoji=False)
         rows = [[*_names(run), *(cell(result) for cell in columns.values())]
                 for run, result in zip(runs, results, strict=True)]  # fmt: skip
         console.print(results_table(f"{len(runs)} runs", ["seed", "hash", *columns], rows))

@@ -1,0 +1,1 @@
+"""Attacks: absurd words, strangers' files, damage, full disks and kills, against every command."""

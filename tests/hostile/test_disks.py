@@ -1,0 +1,99 @@
+"""A full disk, and folders of which nothing is ours: one line each, no traceback, nothing half-written."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.hostile.children import Children, Outcome
+from tests.hostile.laboratory import GOOD, good_words
+from tests.test_border import shell
+
+WRITING = ["train", "hints", "matrix", "probe", "construct", "tasks", "figure", "report", "explore", "runs",
+           "runs export", "runs page", "runs prune", "hints draw", "data make", "collect", "evaluate"]  # fmt: skip
+"""Commands of which the quick tests see how they fare where nothing can be written."""
+OUTPUT = {
+    "construct": "--draw --out drawn",
+    "tasks": "--draw --out drawn",
+    "runs export": "--csv table.csv",
+    "collect": "--csv table.csv",
+}
+"""Words by which a command that can write nothing writes something."""
+FULL: dict[str, Any] = {"writable": 0}
+NEARLY_FULL: dict[str, Any] = {"writable": 3_000}
+NOT_OURS: dict[str, Any] = {"stranger": True}
+
+
+@pytest.fixture
+def place(laboratory: Path) -> Iterator[Path]:
+    """A copy of the laboratory that everybody may read and nobody but its owner may write."""
+    with tempfile.TemporaryDirectory(prefix="internalize-disk-") as folder:
+        Path(folder).chmod(0o755)
+        yield shutil.copytree(laboratory, Path(folder) / "lab")
+
+
+def attack(command: str, trouble: dict[str, Any], place: Path, children: Children) -> Outcome:
+    if trouble is NOT_OURS and os.getuid() != 0:  # else the child is nobody, who may not write here
+        for path in (place, *place.rglob("*")):
+            path.chmod(0o555 if path.is_dir() else 0o444)
+    words = [*good_words(command, place), *OUTPUT.get(command, "").split()]
+    try:
+        return children.run(words, place, patience=30, **trouble)
+    finally:
+        if os.getuid() != 0:
+            for path in (place, *(path for path in place.rglob("*") if path.is_dir())):
+                path.chmod(0o755)
+
+
+def check(command: str, trouble: dict[str, Any], place: Path, children: Children) -> None:
+    before = {path for path in place.rglob("*") if path.is_file()}
+    ended = attack(command, trouble, place, children)
+    ended.require_border()
+    assert list(place.rglob(".*.tmp")) == []
+    if trouble is NOT_OURS:
+        assert {path for path in place.rglob("*") if path.is_file()} == before
+    elif command in OUTPUT:  # whole, or not there: an empty file is a loss of what was in it
+        assert ended.code in (1, 2), "a full disk that nobody tells of"
+        assert "File too large" in ended.err
+        new = [path for path in place.rglob("*") if path.is_file() and path not in before]
+        assert [path for path in new if path.suffix in (".csv", ".png", ".svg")] == []
+
+
+@pytest.mark.parametrize("trouble", [FULL, NOT_OURS], ids=["full", "not ours"])
+@pytest.mark.parametrize("command", WRITING)
+def test_nothing_can_be_written(command: str, trouble: dict[str, Any], place: Path, children: Children) -> None:
+    check(command, trouble, place, children)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("trouble", [FULL, NEARLY_FULL, NOT_OURS], ids=["full", "nearly full", "not ours"])
+@pytest.mark.parametrize("command", sorted(GOOD))
+def test_nothing_can_be_written_by_any_command(
+    command: str, trouble: dict[str, Any], place: Path, children: Children
+) -> None:
+    check(command, trouble, place, children)
+
+
+def test_kernels_without_a_place_to_keep_them(tmp_path: Path) -> None:
+    """Neither beside the code nor in a home, as in a read-only installation: it computes, and `doctor` says so."""
+    package = tmp_path / "site" / "internalize"
+    source = Path(__file__).resolve().parents[2] / "src" / "internalize"
+    shutil.copytree(source, package, ignore=shutil.ignore_patterns("__pycache__"))
+    for folder in (package, *(path for path in package.rglob("*") if path.is_dir())):
+        (folder / "__pycache__").touch()  # a file in the place of the folder: not even root can write there
+    nowhere = dict.fromkeys(("HOME", "XDG_CACHE_HOME", "INTERNALIZE_CONFIG"), "/proc/nothing")
+    line = f"PYTHONPATH={package.parent}:$PYTHONPATH; export PYTHONPATH; TMPDIR={tmp_path}; export TMPDIR; $I"
+    done = shell(f"{line} parity --d 4 --k 2 --no-contrast --quiet --json --out runs", tmp_path, **nowhere)
+    assert done.returncode == 0, done.stderr
+    assert '"exact": true' in done.stdout
+    assert "Traceback" not in done.stderr
+    assert list(tmp_path.glob("internalize-kernels-*")) == [], "it goes with the process"
+    told = shell(f"{line} doctor --out runs", tmp_path, **nowhere)
+    assert told.returncode == 1
+    assert "wrong: kernels: neither the installation nor the home folder can be written" in told.stdout
