@@ -98,7 +98,9 @@ def test_examples_are_copied_and_nothing_is_overwritten(
     assert main(["examples"]) == 0
     assert changed.read_text() == "mine"
     assert "small.yaml (was there already)" in capsys.readouterr().out
-    assert main(["sweep", "examples/sweeps/paper-mlp-hints.yaml", "--dry-run", "--no-estimate"]) == 0
+    changed.unlink()
+    assert main(["examples"]) == 0
+    assert main(["sweep", "examples/sweeps/small.yaml", "--dry-run", "--no-estimate"]) == 0
 
 
 @pytest.mark.parametrize("command", ["--help", "tasks", "figures", "runs", "nonsense"])
