@@ -50,7 +50,9 @@ class Outcome:
         """
         said = [line for line in self.err.splitlines() if line.startswith("internalize: ")]
         said = [line for line in said if not line.startswith("internalize: warning: ")]
-        stopped = self.code in (STOPPED, -signal.SIGTERM) and self.words[0] in {name.split()[0] for name in TRAINING}
+        stopped = self.code in (STOPPED, -signal.SIGTERM) and self.words[0] in {
+            name.split()[0] for name in TRAINING
+        }
         if self.code not in (0, 1, 2) and not stopped:
             return f"ended with {self.code}"
         if "Traceback" in self.err:
@@ -205,7 +207,16 @@ def be_child(case: dict[str, Any], main: Callable[[list[str]], int], out: int, e
         os._exit(code)
 
 
-CHANGES = {"os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate", "os.link", "os.symlink", "shutil.move"}
+CHANGES = {
+    "os.rename",
+    "os.remove",
+    "os.mkdir",
+    "os.rmdir",
+    "os.truncate",
+    "os.link",
+    "os.symlink",
+    "shutil.move",
+}
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 

@@ -67,9 +67,7 @@ def check(command: str, trouble: dict[str, Any], place: Path, children: Children
 
 @pytest.mark.parametrize("trouble", [FULL, NOT_OURS], ids=["full", "not ours"])
 @pytest.mark.parametrize("command", WRITING)
-def test_nothing_can_be_written(
-    command: str, trouble: dict[str, Any], place: Path, children: Children
-) -> None:
+def test_nothing_can_be_written(command: str, trouble: dict[str, Any], place: Path, children: Children) -> None:
     check(command, trouble, place, children)
 
 
