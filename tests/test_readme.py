@@ -79,36 +79,37 @@ def small(command: str) -> list[str]:
     return shlex.split(re.sub(r"--seeds \d+", "--seeds 2", command))[1:]
 
 
-def test_the_commands_of_the_readme(stranger: Stranger) -> None:
-    commands = [
-        line for block in blocks("sh") for line in block.splitlines() if line.startswith("internalize ")
-    ]
-    assert len(commands) >= 5
-    run = ""
-    for command in commands:
-        words = [re.sub(r"^RUN(?=$|@)", run, word) for word in small(command)]
-        output = stranger.internalize(words)
-        if "--json" not in words:
-            assert output.strip(), command
-            continue
-        result = json.loads(output)
-        if words[0] == "train":
-            run = result["run"]
-            keys = {
-                "run",
-                "id_accuracy",
-                "ood_accuracy",
-                "response_length",
-                "internalized",
-                "iterations",
-                "seconds",
-            }
-            assert keys <= set(result)
-            assert result["iterations"] == 40
-        elif words[0] == "evaluate":
-            low, high = result["interval"]
-            assert low <= result["accuracy"] <= high
-            assert 1 <= result["response_length"] <= 14
+COMMANDS = [line for block in blocks("sh") for line in block.splitlines() if line.startswith("internalize ")]
+TRAINED = next(command for command in COMMANDS if command.startswith("internalize train "))
+"""What the commands after it ask: RUN."""
+
+
+@pytest.fixture(scope="module")
+def run(stranger: Stranger) -> str:
+    result = json.loads(stranger.internalize(small(TRAINED)))
+    keys = {"run", "id_accuracy", "ood_accuracy", "response_length", "internalized", "iterations", "seconds"}
+    assert keys <= set(result)
+    assert result["iterations"] == 40
+    return str(result["run"])
+
+
+def test_there_are_commands_in_the_readme() -> None:
+    assert len(COMMANDS) >= 5
+    assert len(set(COMMANDS)) == len(COMMANDS)
+
+
+@pytest.mark.parametrize("command", [command for command in COMMANDS if command != TRAINED])
+def test_the_commands_of_the_readme(command: str, stranger: Stranger, run: str) -> None:
+    words = [re.sub(r"^RUN(?=$|@)", run, word) for word in small(command)]
+    output = stranger.internalize(words)
+    if "--json" not in words:
+        assert output.strip(), command
+        return
+    result = json.loads(output)
+    if words[0] == "evaluate":
+        low, high = result["interval"]
+        assert low <= result["accuracy"] <= high
+        assert 1 <= result["response_length"] <= 14
 
 
 def without_times(text: str) -> list[str]:
