@@ -34,7 +34,7 @@ def test_doctor_finds_what_is_wrong(tmp_path: Path, capsys: Output, monkeypatch:
     monkeypatch.setitem(sys.modules, "numba", None)
     assert main(["doctor", "--out", str(tmp_path)]) == 1
     wrong = [line for line in capsys.readouterr().out.splitlines() if line.startswith("wrong: ")]
-    assert [line.split(":")[1].strip() for line in wrong] == ["numba", "threads", "disk", "runs"]
+    assert [line.split(":")[1].strip() for line in wrong] == ["numba", "threads", "kernels", "disk", "runs"]
 
 
 def test_doctor_knows_every_extra_that_users_install() -> None:
