@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from internalize.cli import main
+from internalize.kinds.chain.commands import PRESETS, preset_in
 
 SMALL = (
     "--horizon 2 --iterations 4 --model.depth 1 --model.width 8 --model.heads 2 --batch 4 --kernel plain "
@@ -106,3 +107,9 @@ def test_absurd_values_take_one_line(
     assert expected in said
     assert said.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_no_words_name_no_preset() -> None:
+    """`internalize train` alone is the paper's own training."""
+    assert preset_in([]) is None
+    assert preset_in(["--preset=laptop"]) == preset_in(["--preset", "laptop"]) == PRESETS["laptop"]

@@ -157,7 +157,7 @@ def test_the_command_trains_measures_and_draws(
     arms = {arm: tiny(config) for arm, config in ARMS[instance].items()}
     monkeypatch.setitem(instances.ARMS, instance, arms)
     words = ["pds", instance, "--seeds", "2", "--samples", "300", "--workers", "1", "--out", str(tmp_path)]
-    assert main([*words, "--json", "--quiet"]) == 0
+    assert main([*words, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)["findings"]
     assert len(found) == (3 if instance == "mixture" else 2)
     names = {path.name for path in (tmp_path / "pds").iterdir()}

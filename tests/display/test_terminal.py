@@ -1,17 +1,32 @@
-"""What a terminal shows: numbers, and a run while it trains."""
+"""What a terminal shows: texts and numbers, and a run while it trains."""
 
 from __future__ import annotations
 
+import io
 import json
+import re
 from pathlib import Path
 
+import pytest
 from rich.console import Console
 
-from internalize.contract import Stage
-from internalize.display.live import LiveView, Watched
+from internalize.cli import main
+from internalize.contract import Begun, End, Ended, RunState, Stage
+from internalize.display.live import LineView, LiveView, Watched
 from internalize.display.plots import text_plot
-from internalize.display.terminal import newest_numbers, percent
+from internalize.display.terminal import (
+    LineFleet,
+    LiveFleet,
+    PlainConsole,
+    newest_numbers,
+    percent,
+    results_table,
+)
 from internalize.statistics import wilson
+
+EVIL = "a\x1b[2J\x1b]0;owned\x07\x9b31m\u202eb"
+SHOWN = r"a\x1b[2J\x1b]0;owned\x07\x9b31m\u202eb"
+OBEYED = set("\x07\x9b\u202e")
 
 
 def test_a_bound_below_all_is_not_told_as_all() -> None:
@@ -80,3 +95,66 @@ def test_a_stage_is_shown_on_its_own_target() -> None:
     assert newest_numbers(row, headline) == {"loss": "0.5000", "id_accuracy": "99.1 % (q_T 53.0 %)"}
     assert newest_numbers({**row, "id_accuracy": 0.991}, headline)["id_accuracy"] == "99.1 %"
     assert newest_numbers({"loss": 0.25}, headline) == {"loss": "0.2500"}
+
+
+def obeyed(text: str) -> set[str]:
+    """What a terminal would obey in the text, besides colours, cursors and bells of this package's own."""
+    own = re.sub("\x1b\\[[0-9;?]*[mAKhlGJH]", lambda found: "" if found[0] != "\x1b[2J" else found[0], text)
+    return set(own) & (OBEYED | {"\x1b"})
+
+
+def test_tables_titles_and_lines_obey_our_styles_alone() -> None:
+    file = io.StringIO()
+    console = PlainConsole(file=file, force_terminal=True, width=200)
+    console.print(f"[bold]{EVIL}[/bold]")
+    console.print(results_table(EVIL, [EVIL, "x"], [[EVIL, "[green]right[/green]"]]))
+    said = file.getvalue()
+    assert obeyed(said) == set()
+    assert said.count(SHOWN) == 4
+    assert "\x1b[32mright" in said
+
+
+STAGE = Stage(index=1, total=2, label=EVIL, step=1, steps=4, unit="steps", just_ended=False)
+
+
+def test_views_of_runs_spell_out_what_runs_are_called(capsys: pytest.CaptureFixture[str]) -> None:
+    view = LineView(Watched(EVIL, {"loss": "loss"}))
+    view.begin(Path("run"), STAGE)
+    view.row({"event": "evaluation", "loss": 1.0}, STAGE)
+    view.end(RunState.DONE, {})
+    fleet = LineFleet(EVIL, {"loss": "loss"})
+    fleet.begin([EVIL])
+    fleet.event(0, Begun(STAGE))
+    fleet.event(0, Ended(End.FAILED, EVIL))
+    said = capsys.readouterr().err
+    assert obeyed(said) == set()
+    assert said.count(SHOWN) == 5
+
+
+def test_live_views_spell_out_what_runs_are_called() -> None:
+    view = LiveView(Watched(EVIL, {"loss": "loss"}))
+    view.stepped(STAGE)
+    fleet = LiveFleet(EVIL, {"loss": "loss"})
+    fleet.lines = []
+    file = io.StringIO()
+    console = PlainConsole(file=file, force_terminal=True, width=200)
+    console.print(view.draw())
+    console.print(fleet.draw())
+    assert obeyed(file.getvalue()) == set()
+    assert file.getvalue().count(SHOWN) == 3
+
+
+def test_a_task_file_and_a_refusal_are_shown_and_not_obeyed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    task = {"name": "a\x1b[2Jb", "states": [EVIL, "x"], "transitions": [[0, 1], [1, 0]]}
+    Path("task.json").write_text(json.dumps(task))
+    assert main(["tasks", "task.json"]) == 0
+    captured = capsys.readouterr()
+    assert obeyed(captured.out) == set()
+    assert main(["tasks", EVIL]) == 2
+    assert main(["runs", "show", EVIL]) == 2
+    captured = capsys.readouterr()
+    assert obeyed(captured.err) == set()
+    assert captured.err.count("\n") == 2

@@ -41,6 +41,7 @@ class Outcome:
     out: str
     err: str
     seconds: float
+    """Of the processor: what else the machine has to do is no part of it."""
 
     def complaint(self, seconds: float = 60.0) -> str | None:
         """What is wrong with the way in which it ended; None if nothing is.
@@ -86,11 +87,11 @@ class Children:
         )
 
     def run(self, words: list[str], folder: Path, *, patience: float = 5.0, **more: Any) -> Outcome:
-        """One command in a folder. patience: seconds after which it is asked to stop, as by SIGTERM.
+        """One command in a folder. patience: seconds of processor after which it is asked to stop by SIGTERM.
 
-        more: `environment`, variables; `die`, before which of its changes to files it is killed; `count`, a file
-        that is told how many changes there were; `writable`, the largest file in bytes; `stranger`, whether it
-        runs as somebody who owns nothing here.
+        more: `environment`, variables; `die`, before which of its changes to files it is killed; `count`, a
+        file that is told how many changes there were; `writable`, the largest file in bytes; `stranger`,
+        whether it runs as somebody who owns nothing here.
         """
         assert self._server.stdin is not None and self._server.stdout is not None  # noqa: PT018
         case = {"words": words, "folder": str(folder), "patience": patience, **more}
@@ -116,6 +117,8 @@ SLOW_TO_IMPORT = (
     "internalize.figures.paper",
 )
 NOBODY = 65534
+WAIT = 6
+"""How many times its seconds of processor a child is waited for, on a machine with other work."""
 
 
 def serve() -> None:
@@ -142,19 +145,22 @@ def carry_out(case: dict[str, Any], main: Callable[[list[str]], int]) -> dict[st
         os.close(writing)
         os.set_blocking(reading, False)
     said = {reading: bytearray() for reading, _ in pipes}
-    code = listen(child, said, began + 3 * case["patience"] + 30)
+    code, seconds = listen(child, said, began + WAIT * case["patience"] + 60)
     out, err = (text.decode("utf-8", "backslashreplace")[-KEPT:] for text in said.values())
     for reading in said:
         os.close(reading)
-    return {"code": code, "out": out, "err": err, "seconds": time.perf_counter() - began}
+    return {"code": code, "out": out, "err": err, "seconds": seconds}
 
 
-def listen(child: int, said: dict[int, bytearray], until: float) -> int:
-    """Take down what the child says until it ends; it is killed, with all that it has started, when it is late."""
+def listen(child: int, said: dict[int, bytearray], until: float) -> tuple[int, float]:
+    """Take down what the child says until it ends: its exit code, and what it took of the processor.
+
+    It is killed, with all that it has started, when it is late.
+    """
     ended = 0
     while not ended:
         ready, _, _ = select.select(list(said), [], [], 0.02)
-        ended, status = os.waitpid(child, os.WNOHANG)
+        ended, status, used = os.wait4(child, os.WNOHANG)
         for reading in said if ended else ready:
             with suppress(BlockingIOError):
                 while text := os.read(reading, 2**16):
@@ -165,7 +171,7 @@ def listen(child: int, said: dict[int, bytearray], until: float) -> int:
             os.kill(child, signal.SIGKILL)
     with suppress(OSError):
         os.killpg(child, signal.SIGKILL)
-    return os.waitstatus_to_exitcode(status)
+    return os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime
 
 
 def be_child(case: dict[str, Any], main: Callable[[list[str]], int], out: int, err: int) -> None:
@@ -190,8 +196,12 @@ def be_child(case: dict[str, Any], main: Callable[[list[str]], int], out: int, e
         resource.setrlimit(resource.RLIMIT_AS, (size + MEMORY, size + MEMORY))
         if "writable" in case:
             resource.setrlimit(resource.RLIMIT_FSIZE, (case["writable"], case["writable"]))
-        signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), signal.SIGTERM))
-        signal.setitimer(signal.ITIMER_REAL, case["patience"])
+        for number, timer, times in (
+            (signal.SIGPROF, signal.ITIMER_PROF, 1),
+            (signal.SIGALRM, signal.ITIMER_REAL, WAIT),
+        ):
+            signal.signal(number, lambda *_: os.kill(os.getpid(), signal.SIGTERM))
+            signal.setitimer(timer, times * case["patience"])
         code = main(case["words"])
     except SystemExit as stop:
         code = stop.code if isinstance(stop.code, int) else 0 if stop.code is None else MISTAKE

@@ -1,4 +1,4 @@
-"""Run folders as a stranger or a bad disk would leave them: values of other types, bytes flipped, files swapped."""
+"""Run folders as a stranger or a bad disk leaves them: values of other types, bytes flipped, files swapped."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from typing import Any
 from internalize.runs.manifest import MAY_GO
 
 JUNK: list[Any] = [
-    None, True, False, 0, -1, 1.5, 2**63, 2**64 - 1, 10**300, 1e308, float("nan"), float("inf"), "", "x", "\x1b[31mred",
-    "\ud800", "../../x", "/etc/passwd", "runs", "C2", "done", [], {}, [[]], {"": {}}, [None], ["x", 3], {"a": [1, {"b": 2}]},
+    None, True, False, 0, -1, 1.5, 2**63, 2**64 - 1, 10**300, 1e308, float("nan"), float("inf"), "", "x",
+    "\x1b[31mred",
+    "\ud800", "../../x", "/etc/passwd", "runs", "C2", "done", [], {}, [[]], {"": {}}, [None], ["x",
+    3], {"a": [1, {"b": 2}]},
     "x" * 100_000, list(range(1000)), "x.py:y", "uniform", "🧨", "\u202e", "=1+1",
 ]  # fmt: skip
 """Values to put where another one belongs."""
@@ -105,8 +107,13 @@ def put_something_else(run: Path, chance: random.Random) -> None:
     """A folder, a link to itself, a link out of the run, or a pipe in place of a file."""
     path = chance.choice(files_of(run))
     path.unlink()
-    chance.choice([path.mkdir, lambda: path.symlink_to(path.name), lambda: path.symlink_to("/proc/self/environ"),
-                   lambda: os.mkfifo(path)])()  # fmt: skip
+    what = chance.randrange(4)
+    if what == 0:
+        path.mkdir()
+    elif what == 1:
+        os.mkfifo(path)
+    else:
+        path.symlink_to(path.name if what == 2 else "/proc/self/environ")
 
 
 DAMAGES: list[Callable[[Path, random.Random], None]] = [

@@ -16,7 +16,8 @@ from tests.hostile.laboratory import GOOD, good_words
 from tests.test_border import shell
 
 WRITING = ["train", "hints", "matrix", "probe", "construct", "tasks", "figure", "report", "explore", "runs",
-           "runs export", "runs page", "runs prune", "hints draw", "data make", "collect", "evaluate"]  # fmt: skip
+           "runs export", "runs page", "runs prune", "hints draw", "data make", "collect",
+           "evaluate"]  # fmt: skip
 """Commands of which the quick tests see how they fare where nothing can be written."""
 OUTPUT = {
     "construct": "--draw --out drawn",
@@ -81,7 +82,7 @@ def test_nothing_can_be_written_by_any_command(
 
 
 def test_kernels_without_a_place_to_keep_them(tmp_path: Path) -> None:
-    """Neither beside the code nor in a home, as in a read-only installation: it computes, and `doctor` says so."""
+    """Neither beside the code nor in a home, as in a read-only installation: it works, and `doctor` says so."""
     package = tmp_path / "site" / "internalize"
     source = Path(__file__).resolve().parents[2] / "src" / "internalize"
     shutil.copytree(source, package, ignore=shutil.ignore_patterns("__pycache__"))

@@ -1,4 +1,4 @@
-"""Hostile and damaged run folders × every command that reads runs: a clear end, the other runs, true numbers."""
+"""Hostile and damaged run folders × commands that read runs: a clear end, the other runs, true numbers."""
 
 from __future__ import annotations
 
@@ -15,15 +15,20 @@ from tests.hostile.folders import ATTACKS, DAMAGES
 from tests.hostile.laboratory import WHOLE
 
 OPENING = [
-    "runs show RUN", "evaluate RUN --samples 20", "show RUN --examples 2", "ask RUN 1,0,1", "matrix RUN --samples 10",
+    "runs show RUN", "evaluate RUN --samples 20", "show RUN --examples 2", "ask RUN 1,0,1",
+    "matrix RUN --samples 10",
     "profile RUN --samples 10 --points 2", "audit RUN --samples 10", "check RUN --against RUN@1 --samples 10",
-    "probe RUN --samples 40", "patch RUN --samples 4", "diagnose RUN --samples 10", "explore RUN", "resume RUN --quiet",
-    "runs verify RUN", "construct --order 2 --horizon 3 --samples 10 --against RUN", "hints draw RUN", "runs trust RUN",
+    "probe RUN --samples 40", "patch RUN --samples 4", "diagnose RUN --samples 10", "explore RUN",
+    "resume RUN --quiet",
+    "runs verify RUN", "construct --order 2 --horizon 3 --samples 10 --against RUN", "hints draw RUN",
+    "runs trust RUN",
     "selfplay draw RUN", "runs compare RUN RUN",
 ]  # fmt: skip
 LISTING = [
-    "runs", "runs --json", "runs --rebuild", "runs export --csv -", "runs compare runs runs", "doctor", "figures",
-    "runs page --page page.html", "runs verify", "runs verify --rebuild", "runs export --public", "collect sweep.json",
+    "runs", "runs --json", "runs --rebuild", "runs export --csv -", "runs compare runs runs", "doctor",
+    "figures",
+    "runs page --page page.html", "runs verify", "runs verify --rebuild", "runs export --public",
+    "collect sweep.json",
     "atlas sweep.json", "report --page report.html", "figure construction-size --no-train --tier smoke",
     "runs prune --status damaged", "runs prune --status damaged --yes",
 ]  # fmt: skip
@@ -95,14 +100,15 @@ def test_a_thousand_hostile_folders(part: int, fresh: Callable[[], Path], childr
     check_listing(lab, good, children)
 
 
-TELLING = ["runs --json", "runs show RUN --json", "runs export --csv -", "runs compare RUN RUN --metric id_accuracy",
+TELLING = ["runs --json", "runs show RUN --json", "runs export --csv -",
+           "runs compare RUN RUN --metric id_accuracy",
            "evaluate RUN --samples 50 --json", "show RUN --examples 3 --json",
            "evaluate RUN --stage 1 --samples 50 --json"]  # fmt: skip
 """Commands that say numbers of a run."""
 
 
 def check_truth(lab: Path, seed: int, turns: int, fresh: Callable[[], Path], children: Children) -> None:
-    """Damage of a finished run is told, by the exit code, a warning or the word, or what is said is as ever."""
+    """Damage of a finished run is told (exit code, warning or word), or what is said is as ever."""
     run = next(lab.glob(WHOLE)).relative_to(lab)
     truth: dict[str, Outcome] = {}
     for turn in range(turns):
@@ -121,7 +127,7 @@ def check_truth(lab: Path, seed: int, turns: int, fresh: Callable[[], Path], chi
             assert told or ended.out == truth[line].out, f"{damage.__name__}, {seed}/{turn}: {words}"
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(1))
 def test_damage_is_told_or_without_effect(
     seed: int, laboratory: Path, fresh: Callable[[], Path], children: Children
 ) -> None:

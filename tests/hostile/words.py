@@ -22,22 +22,34 @@ STARTS_OTHERS = {"seeds", "workers", "tuning-seeds"}
 """Fields by which a command would start other processes, a matter of seconds each: only refused values here."""
 ELSEWHERE = {"backend", "address", "tracker"}
 """Fields that lead to other machines or services."""
-SAFE_PATHS = ["", ".", "..", "runs", "no/such", "turnstile.json", "turnstile.json/x", CHAIN, "-", "\x1b]0;x\x07",
-              "a" * 300, "a/" * 3000, "\udcff", "ä ö", "/proc/nothing/x", "x\0y", "~", "$HOME", "*"]  # fmt: skip
+SAFE_PATHS = ["", ".", "..", "runs", "no/such", "turnstile.json", "turnstile.json/x", CHAIN, "-",
+              "\x1b]0;x\x07",
+              "a" * 300, "a/" * 3000, "\udcff", "ä ö", "/proc/nothing/x", "x\0y", "~", "$HOME",
+              "*"]  # fmt: skip
 """Nothing outside of the laboratory can be written to by these: `..` is the test's own folder."""
-INTS = ["-1", "0", "1", "2", "3", "17", "1000000", "1000000000", "2147483648", "9223372036854775807",
-        "9223372036854775808", "-9223372036854775809", "1" + "0" * 30, "1" * 5000, "1e3", "", "x", "٣", "1_0", "nan",
+# no millions: of samples, for example, these are an honest wish that takes its time
+INTS = ["-1", "0", "1", "2", "3", "17", "1000000000", "2147483648", "9223372036854775807",
+        "9223372036854775808", "-9223372036854775809", "1" + "0" * 30, "1" * 5000, "1e3", "", "x", "٣",
+        "1_0", "nan",
         "0x10", " 1", "None", "-0", "1.0", "True"]  # fmt: skip
-FLOATS = ["-1", "0", "0.5", "1", "1e-300", "1e-45", "1e308", "1e999", "inf", "-inf", "nan", "-0.0", "1e40", "", "x",
+FLOATS = ["-1", "0", "0.5", "1", "1e-300", "1e-45", "1e308", "1e999", "inf", "-inf", "nan", "-0.0", "1e40",
+          "", "x",
           "1,5", "None", "1_0", "9" * 400]  # fmt: skip
-TEXTS = ["", " ", "x", "C2", "C0", "C-1", "C1000000000", "S20", "A9", "D100000", "C2xC3xC5xC7xC11xC13xC17", "x", "left",
-         "mixture", "cot", "regex:((((", "regex:(a*)*b", "regex:" + "(" * 500 + "a" + ")" * 500, "regex:[", "regex:",
-         "uniform", "binomial:nan", "binomial:2", "binomial:", "binomial:1e-300", "no.such:thing", "os:system", ":",
+TEXTS = ["", " ", "x", "C2", "C0", "C-1", "C1000000000", "S20", "A9", "D100000", "C2xC3xC5xC7xC11xC13xC17",
+         "x", "left",
+         "mixture", "cot", "regex:((((", "regex:(a*)*b", "regex:" + "(" * 500 + "a" + ")" * 500, "regex:[",
+         "regex:",
+         "uniform", "binomial:nan", "binomial:2", "binomial:", "binomial:1e-300", "no.such:thing",
+         "os:system", ":",
          "turnstile.json", "no.json", "x.py:y", "sweep.json", "files/doors.py:doors", "parity3.jsonl", "1,0,1",
-         "1" * 2000, "\x1b[31mred", "a" * 300, "é", "\udcff", "💥", "\n", "--out", "%s", "{}", "[bold]x[/bold]", "/",
-         CHAIN, f"{CHAIN}@1", f"{CHAIN}@99", f"{CHAIN}@-1", "runs@", "@", "..", ".", "go", "chess", "a100", "(", "[",
-         "tic_tac_toe(", "multiplication:0x0", "multiplication:99999x99999", "addition:-1", "id_accuracy", "seed",
-         "graph:1000000000", "automaton:C2:0", "model.width", "S4:(1 2)(", "S3:" + "(1 2)," * 500, "𝟚", "C٣"]  # fmt: skip
+         "1" * 2000, "\x1b[31mred", "a" * 300, "é", "\udcff", "💥", "\n", "--out", "%s", "{}",
+         "[bold]x[/bold]", "/",
+         CHAIN, f"{CHAIN}@1", f"{CHAIN}@99", f"{CHAIN}@-1", "runs@", "@", "..", ".", "go", "chess", "a100",
+    "(", "[",
+         "tic_tac_toe(", "multiplication:0x0", "multiplication:99999x99999", "addition:-1", "id_accuracy",
+         "seed",
+         "graph:1000000000", "automaton:C2:0", "model.width", "S4:(1 2)(", "S3:" + "(1 2)," * 500, "𝟚",
+         "C٣"]  # fmt: skip
 
 
 def fields_of(arguments: type[Any], before: str = "") -> Iterator[tuple[str, Any, bool]]:
@@ -48,7 +60,7 @@ def fields_of(arguments: type[Any], before: str = "") -> Iterator[tuple[str, Any
         name = before if field.name in UNNAMED else f"{before}{field.name.replace('_', '-')}"
         if dataclasses.is_dataclass(hints[field.name]):
             inner = "" if field.name in UNNAMED else f"{name}."
-            yield from fields_of(hints[field.name], inner)  # type: ignore[arg-type]
+            yield from fields_of(hints[field.name], inner)
         elif name not in ELSEWHERE and field.name != "rest":
             yield name, hints[field.name], "Positional" in str(marked[field.name])
 
