@@ -20,6 +20,7 @@ from internalize.contract import Json, Row, RunState, still_speaking
 from internalize.display.terminal import PlainConsole, duration, results_table
 from internalize.errors import BadInput, closest, require
 from internalize.runs.folder import Run
+from internalize.runs.provenance import seconds_in_all
 from internalize.runs.table import Table, flat
 from internalize.statistics import Rate
 from internalize.sweeps.plan import Gpu, Plan
@@ -253,7 +254,7 @@ class Collected:
     sweep: Sweep
     rows: list[Row] = field(default_factory=list)
     """One for each finished run, in the order of the cases: `run` (the folder's name), the config's fields by
-    dotted names, then the results, and `seconds`."""
+    dotted names, then the results, `seconds` by the clock and `processor_seconds` of computing."""
     missing: list[tuple[Case, str]] = field(default_factory=list)
     """Every other case, and why it has no row: not begun, running, interrupted, or failed and with what."""
     out: Path = Path()
@@ -320,7 +321,8 @@ def _row(case: Case, folder: Path) -> tuple[Row | None, str]:
         return None, f"{state}: {status['message']}" if status.get("message") else state
     config = config_fields(case)
     results = {f"result.{name}" if name in config else name: value for name, value in status["summary"].items()}
-    return {"run": folder.name, "kind": case.config.kind, **config, **results, "seconds": status["seconds"]}, ""
+    times = {"seconds": status["seconds"], "processor_seconds": seconds_in_all(run)}
+    return {"run": folder.name, "kind": case.config.kind, **config, **results, **times}, ""
 
 
 def settings(sweep: Sweep) -> tuple[str, ...]:
