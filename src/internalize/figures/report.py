@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from internalize.display import page
 from internalize.display.terminal import duration
-from internalize.errors import require
+from internalize.errors import BadInput, require
 from internalize.figures.cases import TIERS
 from internalize.figures.figure import WORDS, told_p
 from internalize.figures.paper import NAMES, VERDICT
@@ -37,11 +37,24 @@ def find_records(results: Path) -> list[tuple[Record, Path]]:
         except ValueError:
             record = None
         whole = isinstance(record, dict) and set(PARTS) <= set(record) and record["tier"] in TIERS
+        whole = whole and _can_be_told(record, path.parent)
         require(whole, "results", f"{path} is no whole verdict; make the figure again: {path.parent.name}")
         found.append((record, path.parent))
     order, tiers = list(NAMES), ("paper", "laptop", "toy", "smoke")
     order += [record["figure"] for record, _ in found]  # one's own come last
     return sorted(found, key=lambda entry: (order.index(entry[0]["figure"]), tiers.index(entry[0]["tier"])))
+
+
+def _can_be_told(record: Record, folder: Path) -> bool:
+    """Whether all that is told of a record is there and of its kind: somebody may have changed the file."""
+    try:
+        for tell in (report_page, headline_table, claims_document):
+            tell([(record, folder)])
+    except BadInput:
+        raise
+    except (LookupError, TypeError, AttributeError, ValueError):
+        return False
+    return True
 
 
 def report_page(records: Sequence[tuple[Record, Path]]) -> str:
