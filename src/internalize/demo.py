@@ -11,7 +11,6 @@ from typing import Any, Literal
 
 from internalize.analysis.open_run import open_chain
 from internalize.configs.files import require_writable, write_output
-from internalize.curricula import ScheduleConfig
 from internalize.display import page
 from internalize.display.charts import accuracy_over_training
 from internalize.display.plots import inline_svg, new_figure
@@ -25,9 +24,9 @@ from internalize.display.terminal import (
 )
 from internalize.explorer.page import write_explorer
 from internalize.kinds import prepare
-from internalize.kinds.chain.commands import LAPTOP
 from internalize.kinds.chain.config import ChainConfig
 from internalize.kinds.chain.kind import KIND
+from internalize.kinds.chain.presets import LAPTOP, without_stages
 from internalize.runs.folder import Run
 from internalize.runs.provenance import usable_cores
 from internalize.runtime.execution import Execution
@@ -42,15 +41,6 @@ TIMED_ANSWERS = 1_000
 SETTING = replace(LAPTOP, task="C3", horizon=16, iterations=20_000)
 """Each way may take so many iterations, and stops when it has learned its task; more than 43 million inputs are
 possible, of which a run sees one in twenty at most. The README says what came out over ten seeds."""
-
-
-def setting_of(method: str, base: ChainConfig) -> ChainConfig:
-    """What has no stages is trained plainly: with nothing to rehearse, nothing to ease, no place that moves."""
-    if method == "left":
-        return base
-    learned = ScheduleConfig(kind="adaptive", threshold=base.schedule.last_threshold, stop_early=True)
-    plain = replace(base, method=method, schedule=learned, rehearsal=None, ease=None, keep_positions=None)
-    return replace(plain, optimizer=replace(base.optimizer, cooling=None))
 
 
 @dataclass(frozen=True)
@@ -81,7 +71,7 @@ class Way:
 def demo_command(arguments: DemoArguments) -> None:
     require_writable(arguments.out)
     base = replace(SETTING, seed=arguments.seed, iterations=arguments.iterations)
-    configs = [setting_of(method, base) for method in METHODS]
+    configs = [base if method == base.method else without_stages(base, method) for method in METHODS]
     execution = Execution(out=arguments.out / "runs", device=arguments.device)
     started = time.perf_counter()
     runs_to_do = [prepare(config) for config in configs]

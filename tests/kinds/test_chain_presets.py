@@ -14,7 +14,8 @@ from internalize import ChainConfig
 from internalize.cli import main
 from internalize.configs.command_line import parse
 from internalize.errors import BadInput
-from internalize.kinds.chain.commands import LAPTOP, TrainArguments, preset_in
+from internalize.kinds.chain.commands import TrainArguments
+from internalize.kinds.chain.presets import LAPTOP, preset_in
 from internalize.sweeps.sweep import read_sweep
 
 STUDIES = Path(__file__).parents[2] / "studies"

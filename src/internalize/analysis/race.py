@@ -26,9 +26,9 @@ from internalize.display.plots import LINES, PALETTE, new_figure
 from internalize.display.terminal import PlainConsole, results_table
 from internalize.errors import BadInput, require
 from internalize.kinds import prepare
-from internalize.kinds.chain.commands import LAPTOP, PresetName, preset_in
 from internalize.kinds.chain.config import ChainConfig
 from internalize.kinds.chain.experiment import ChainExperiment
+from internalize.kinds.chain.presets import LAPTOP, PresetName, preset_in
 from internalize.runs.provenance import provenance
 from internalize.runtime.execution import Execution, resolve_device
 from internalize.runtime.fleet.seeds import require_finished, train_side_by_side

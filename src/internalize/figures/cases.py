@@ -11,6 +11,7 @@ from internalize.configs.codec import to_json
 from internalize.curricula import ScheduleConfig
 from internalize.figures.rows import FigureRow
 from internalize.kinds.chain.config import ChainConfig, EvaluationConfig, OptimizerConfig
+from internalize.kinds.chain.presets import LAPTOP, without_stages
 from internalize.models.gpt2 import ModelConfig
 from internalize.runs.table import flat
 from internalize.runtime.kind import ExperimentConfig
@@ -212,8 +213,20 @@ ADAPTIVE = ChainConfig(
     evaluation=EvaluationConfig(every=250),
 )
 """Stages end when they are learned. Measured often, so that one sees when a run has internalized."""
-ONE_STAGE = replace(ADAPTIVE, schedule=ScheduleConfig())
-"""For CoT and E2E training: the same learning rate, and the whole budget in their only stage."""
+
+RECIPE = replace(
+    LAPTOP,
+    task="C3",
+    horizon=17,
+    iterations=40_000,
+    held_out=HELD_OUT,
+    evaluation=EvaluationConfig(every=250, samples=500),
+)
+"""The laptop's recipe, chosen on tuning seeds by how surely and how soon the left curriculum ends:
+docs/cost.md. Measured often, so that one sees when a run has internalized."""
+ONE_STAGE = without_stages(replace(RECIPE, iterations=30_000), "cot")
+"""CoT and E2E training with the same model and optimizer, until it is learned. The limit is above what the
+recipe needs on these tasks, S_3 apart: a direct answer takes half the tokens of a chain."""
 
 HORIZONS = {"C2": 25, "C3": 17, "C4": 13, "C5": 12, "C7": 10, "C8": 9, "C11": 8, "S3": 13}
 """The least T at which 40,000 iterations see less than a tenth of all inputs (C_2: a fifth)."""
@@ -221,6 +234,8 @@ HORIZONS = {"C2": 25, "C3": 17, "C4": 13, "C5": 12, "C7": 10, "C8": 9, "C11": 8,
 JUDGING_SEEDS = range(200, 215)
 TEN_SEEDS = range(200, 210)
 SIX_SEEDS = range(200, 206)
+THREE_SEEDS = range(200, 203)
+"""Where the unit of a claim is the task, more tasks say more than more seeds."""
 
 # Paper: a cluster
 

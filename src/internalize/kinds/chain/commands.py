@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import Annotated, Literal
+from dataclasses import dataclass, field
+from typing import Annotated
 
 import torch
 import tyro
 
-from internalize.configs.command_line import value_in
 from internalize.configs.named import own_files
-from internalize.curricula import ScheduleConfig
 from internalize.display.terminal import duration
-from internalize.errors import BadInput, closest, require
+from internalize.errors import require
 from internalize.kinds import prepare
-from internalize.kinds.chain.config import ChainConfig, EvaluationConfig, OptimizerConfig
+from internalize.kinds.chain.config import ChainConfig
+from internalize.kinds.chain.presets import PresetName, as_laptop, preset_in
 from internalize.kinds.entrance import ConfigOption, config_in, run_experiment
 from internalize.models.gpt2 import ModelConfig
 from internalize.runtime.execution import Execution, resolve_device
@@ -78,42 +77,3 @@ def _rough_seconds(prepared: Prepared) -> float:
     forecast = prepared.kind.forecast(prepared, torch.device("cpu"))
     forecast.require_memory(torch.device("cpu"))
     return forecast.rough_seconds
-
-
-def as_laptop(config: ChainConfig) -> ChainConfig:
-    """The laptop's recipe on the same task."""
-    return replace(LAPTOP, task=config.task, horizon=config.horizon)
-
-
-PresetName = Literal["paper", "laptop"]
-
-LAPTOP = ChainConfig(
-    method="left",
-    iterations=60_000,
-    model=ModelConfig(depth=1, width=64, heads=32, init_std=0.1),
-    optimizer=OptimizerConfig(lr=1e-3, warmup=200, cooling=1_000),
-    schedule=ScheduleConfig(
-        kind="controller", threshold=0.1, last_threshold=0.02, dwell=50, patience=4_000, stop_early=True
-    ),
-    evaluation=EvaluationConfig(every=1_000, samples=500),
-    rehearsal=0.5,
-    ease=300,
-    keep_positions=True,
-)
-"""A small model whose states keep their positions, which rehearses the stage before, to which a new step is at
-first an easy one, and which goes back where it gets lost all the same."""
-
-PRESETS: dict[PresetName, ChainConfig] = {"paper": ChainConfig(), "laptop": LAPTOP}
-
-
-def preset_in(words: Sequence[str]) -> ChainConfig | None:
-    """The preset that the words of a command line name by --preset, from which their other fields depart."""
-    named = value_in(words, "--preset")
-    if named is None:
-        return None
-    for name, config in PRESETS.items():
-        if name == named:
-            return config
-    raise BadInput(
-        "preset", f"must be one of {', '.join(PRESETS)}{closest(named, list(PRESETS))}; got {named!r}"
-    )
