@@ -49,7 +49,11 @@ def states(folder: Path) -> list[str]:
     ("line", "runs"),
     [
         (f"$I train {SMALL} 2>&1 | head -1 > /dev/null; exit ${{PIPESTATUS[0]}}", 1),
-        ("$I sweep sweep.json --no-estimate --out runs 2>&1 | head -1 > /dev/null; exit ${PIPESTATUS[0]}", 2),
+        pytest.param(
+            "$I sweep sweep.json --no-estimate --out runs 2>&1 | head -1 > /dev/null; exit ${PIPESTATUS[0]}",
+            2,
+            marks=pytest.mark.slow,
+        ),
         (f"$I train {SMALL} 2> /dev/full", 1),
         (f"$I train {SMALL} >&- 2>&- <&-", 1),
     ],

@@ -75,6 +75,7 @@ def small(command: str) -> list[str]:
     command = re.sub(r"--iterations \d+", "--iterations 40 --evaluation.final-samples 200", command)
     command = re.sub(r"--samples \d+|(?<=matrix RUN)$", " --samples 60", command)
     command = re.sub(r"(?<=^internalize hints) --preset laptop", " --d 8 --k 3 --width 16 --steps 60", command)
+    command = re.sub(r"--d 20 --k 9", "--d 8 --k 3", command)
     command = re.sub(r"--rounds \d+", "--rounds 1 --games 8 --simulations 4 --updates 4", command)
     return shlex.split(re.sub(r"--seeds \d+", "--seeds 2", command))[1:]
 

@@ -36,6 +36,7 @@ def run_notebook(folder: Path, small: bool) -> Any:
     return notebook
 
 
+@pytest.mark.slow
 def test_the_notebook_runs(tmp_path: Path) -> None:
     notebook = run_notebook(tmp_path, small=True)
     pictures = [output for cell in notebook.cells for output in cell.get("outputs", []) if "data" in output]

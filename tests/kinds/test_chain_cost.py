@@ -15,8 +15,8 @@ from internalize import ChainConfig, EvaluationConfig, Execution, ModelConfig, R
 from internalize.curricula.schedule import Progress
 from internalize.errors import Interrupted
 from internalize.kinds.chain.config import OptimizerConfig
-from internalize.kinds.chain.cost import Ledger, ledger_from_json
 from internalize.measure import cost
+from internalize.measure.ledger import Ledger, ledger_from_json
 from internalize.runtime.kind import Streams
 from tests.runtime.faults import Watcher, results, send
 

@@ -161,8 +161,18 @@ def test_success_with_words_is_marked(tmp_path: Path, capsys: Output) -> None:
     done_run(tmp_path, "cot", 0, 0.99, **{**speaks, "stage": 1, "stages": 1})
     assert main(["runs", "--out", str(tmp_path)]) == 0
     _, *rows, remark, _ = capsys.readouterr().out.splitlines()
-    assert [row.split()[-3] for row in rows] == ["4.0", "4.0!", "2.0"]
+    assert [row.split()[-4] for row in rows] == ["4.0", "4.0!", "2.0"]
     assert remark.startswith("! right only while it still speaks")
+
+
+def test_the_cost_is_that_until_the_answer_came_at_once(tmp_path: Path, capsys: Output) -> None:
+    done_run(tmp_path, "left", 0, 0.99, internalized=True, operations=3e12, operations_to_internalize=2.14e12)
+    done_run(tmp_path, "left", 1, 0.60, internalized=False, operations=3e12, operations_to_internalize=None)
+    done_run(tmp_path, "left", 2, 0.99, internalized=True)  # of before costs were counted
+    assert main(["runs", "--out", str(tmp_path)]) == 0
+    heading, *rows, _ = capsys.readouterr().out.splitlines()
+    end = heading.index("cost") + len("cost")
+    assert [row[:end].split()[-1] for row in rows] == ["2.1e12", ">3.0e12", "–"]
 
 
 def test_listing_needs_no_torch(tmp_path: Path) -> None:

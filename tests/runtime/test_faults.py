@@ -127,7 +127,7 @@ def test_the_parts_kill_everywhere() -> None:
     assert points == {"a moment", "evaluate", *SAVING, "keep_stage", "checkpoint", "next_stage"}
 
 
-@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("part", [pytest.param("moments", marks=pytest.mark.slow), "saving", "stage ends"])
 def test_kills_change_no_byte(part: str, tmp_path: Path) -> None:
     """The mixture's part is in test_faults_mixture.py: a file is tested by one process."""
     check("curriculum with optimizer reset", (part,), tmp_path, rounds=1, horizon=8, iterations=400)

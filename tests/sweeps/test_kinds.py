@@ -30,7 +30,9 @@ SWEEPS: dict[str, dict[str, Any]] = {
 VARIED = {"hints": ["method"], "parity": ["d"], "selfplay": ["simulations", "temperature"]}
 
 
-@pytest.mark.parametrize("kind", SWEEPS)
+@pytest.mark.parametrize(
+    "kind", ["hints", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("parity", "selfplay"))]
+)
 def test_a_sweep_of_any_kind_is_carried_out_and_collected(
     kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

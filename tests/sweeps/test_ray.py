@@ -31,6 +31,7 @@ LONG = {"iterations": 2_400, "log_every": 100}
 
 
 @pytest.mark.filterwarnings("ignore")  # Ray's own
+@pytest.mark.slow
 def test_a_cluster_of_our_own_with_a_users_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The nodes get the module by content: here the workers' folder does not hold it. Results are sent home."""
     monkeypatch.chdir(tmp_path)

@@ -86,6 +86,7 @@ def start(file: Path, out: Path, *more: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
+@pytest.mark.slow
 def test_two_sweeps_of_one_file_at_once_do_each_run_once(tmp_path: Path) -> None:
     file, out = write_sweep(tmp_path / "s.json", seeds=2, iterations=90), tmp_path / "runs"
     two = [start(file, out, "--workers", "2", "--json", "--quiet") for _ in range(2)]
@@ -97,7 +98,7 @@ def test_two_sweeps_of_one_file_at_once_do_each_run_once(tmp_path: Path) -> None
     assert steps_timed(out) == steps_timed(tmp_path / "apart")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGKILL])
 def test_a_sweep_that_was_stopped_goes_on(number: int, tmp_path: Path) -> None:
     """Ctrl-C ends in checkpoints; a driver that is killed takes its workers along, with checkpoints too."""
     fields = {"iterations": 1_200, "log_every": 100}
@@ -169,6 +170,7 @@ def test_a_run_that_was_given_up_is_left_until_somebody_wants_it_tried_again(tmp
     assert all_bytes(out) == one_after_the_other(sweep, tmp_path / "apart")
 
 
+@pytest.mark.slow
 def test_a_run_that_was_given_up_is_resumed_once_its_cause_is_mended(tmp_path: Path) -> None:
     sweep, out = tiny_sweep(seeds=1), tmp_path / "runs"
     broken = run_folder(sweep.cases[0].config, out)
@@ -180,6 +182,7 @@ def test_a_run_that_was_given_up_is_resumed_once_its_cause_is_mended(tmp_path: P
     assert all_bytes(out) == one_after_the_other(sweep, tmp_path / "apart")
 
 
+@pytest.mark.slow
 def test_sigterm_with_no_run_in_hand(tmp_path: Path) -> None:
     """All runs are in the hands of somebody else; here it is this test."""
     file, out = write_sweep(tmp_path / "s.json", seeds=1), tmp_path / "runs"

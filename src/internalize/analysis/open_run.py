@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from internalize.errors import BadInput, closest, require
 from internalize.kinds.chain.config import ChainConfig
 from internalize.kinds.chain.evaluation import modes
 from internalize.kinds.chain.experiment import ChainExperiment
-from internalize.kinds.entrance import Moment, OpenRun, load_experiment, own_opened
+from internalize.kinds.entrance import Moment, OpenRun, OpenStages, load_experiment, own_opened
 from internalize.measure.predictor import TransformerPredictor
 from internalize.measure.probes import activations
 from internalize.models.gpt2 import GPT2
@@ -98,7 +97,7 @@ class Answered:
         return f"{said} ({judged}; it wrote {self.text}; {self.moment})"
 
 
-class OpenChain(OpenRun):
+class OpenChain(OpenStages):
     """A run of chains, whose stages can be loaded one by one."""
 
     config: ChainConfig
@@ -108,6 +107,10 @@ class OpenChain(OpenRun):
         """trained: what the run was trained as, where it is asked inputs of another length."""
         super().__init__(run, config, experiment)
         self.trained: ChainExperiment = trained or experiment
+
+    @property
+    def all_stages(self) -> int:
+        return self.trained.curriculum.stages
 
     @property
     def horizon(self) -> int:
@@ -129,21 +132,6 @@ class OpenChain(OpenRun):
         return OpenChain(self.run, self.config, experiment, self.trained)
 
     # Which weights ---------------------------------------------------------------------------------------
-
-    @cached_property
-    def stages(self) -> list[int]:
-        """The stages whose weights can be loaded; the last one even if only the final model was kept."""
-        kept = self.run.stages()
-        if (self.run.path / "model" / "model.safetensors").is_file():
-            kept = sorted({*kept, int(self.run.summary()["stage"])})
-        require(bool(kept), "run", f"{self.run.path} has no saved weights (it is {self.status})")
-        return kept
-
-    def moment(self, stage: int | None = None) -> Moment:
-        """None: the final weights, or the last that were kept of an unfinished run."""
-        stage = self.stages[-1] if stage is None else stage
-        require(stage in self.stages, "stage", f"kept are the stages {self.stages}, not {stage}")
-        return Moment(stage, self.trained.curriculum.stages, self.status)
 
     def predictor(self, budget: int | None = None, stage: int | None = None) -> TransformerPredictor:
         """From the weights of that moment. budget: tokens of an answer with EOS; None: as many as it wants."""

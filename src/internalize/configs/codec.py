@@ -162,18 +162,25 @@ def _convert_number(hint: type[int] | type[float], value: float, path: str) -> f
 # Configs that are made in Python, held to the types that they would have from JSON -----------------------
 
 
-def typed(path: str = "") -> Callable[[type[Config]], type[Config]]:
+Values = Mapping[str, Any]
+
+
+def typed(
+    path: str = "", completed: Callable[[Values], Values] | None = None
+) -> Callable[[type[Config]], type[Config]]:
     """For a dataclass of fields that a user sets: looks at their types before its own `__post_init__` does.
 
     So that a comparison there never meets text where it wants a number. Stands below `@dataclass`.
     path: what comes before the field's name where the dataclass is part of another.
+    completed: gives the fields their values where these follow from others.
     """
 
     def decorate(cls: type[Config]) -> type[Config]:
         check = getattr(cls, "__post_init__", None)
 
         def __post_init__(self: Config) -> None:  # noqa: N807
-            for name, value in _converted(self, path).items():
+            values = _converted(self, path)
+            for name, value in (completed(values) if completed else values).items():
                 object.__setattr__(self, name, value)
             if check is not None:
                 check(self)

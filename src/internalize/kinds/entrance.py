@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, make_dataclass, replace
+from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
@@ -214,6 +215,30 @@ class OpenRun:
     def _unable(self, what: str) -> BadInput:
         kind = self.run.identity().kind
         return BadInput("run", f"{self.title} is a run of the kind {kind}: it cannot {what}")
+
+
+class OpenStages(OpenRun):
+    """A run with a curriculum, whose weights can be loaded as they were at the end of every stage."""
+
+    @property
+    def all_stages(self) -> int:
+        """That the curriculum has."""
+        return int(self.experiment.curriculum.stages)
+
+    @cached_property
+    def stages(self) -> list[int]:
+        """The stages whose weights can be loaded; the last one even if only the final model was kept."""
+        kept = self.run.stages()
+        if (self.run.path / "model" / "model.safetensors").is_file():
+            kept = sorted({*kept, int(self.run.summary()["stage"])})
+        require(bool(kept), "run", f"{self.run.path} has no saved weights (it is {self.status})")
+        return kept
+
+    def moment(self, stage: int | None = None) -> Moment:
+        """None: the final weights, or the last that were kept of an unfinished run."""
+        stage = self.stages[-1] if stage is None else stage
+        require(stage in self.stages, "stage", f"kept are the stages {self.stages}, not {stage}")
+        return Moment(stage, self.all_stages, self.status)
 
 
 def own_opened(kind: str) -> type[OpenRun] | None:

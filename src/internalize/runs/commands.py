@@ -58,7 +58,9 @@ class Selection:
 
 @dataclass(frozen=True)
 class RunsArguments:
-    """List runs: all of them, or those of a task, a method, a state or an accuracy."""
+    """List runs: all of them, or those of a task, a method, a state or an accuracy.
+
+    tokens: of an answer. cost: operations of the training until answers came at once; >: so many, and never."""
 
     which: Annotated[Selection, tyro.conf.arg(name="")] = field(default_factory=Selection)
     sort: Order = "name"
@@ -235,7 +237,7 @@ def write_files(table: Table, csv: Path | None, parquet: Path | None) -> list[st
 
 # All of them: plain text, since a framed table of ten thousand runs would take many seconds --------------
 
-HEADINGS = ("run", "task", "T", "method", "seed", "state", "ID", "OOD", "tokens", "took")
+HEADINGS = ("run", "task", "T", "method", "seed", "state", "ID", "OOD", "tokens", "cost", "took")
 TOKENS = HEADINGS.index("tokens")
 LEFT = {"run", "task", "method", "state"}
 SHORT_HASH = 8
@@ -265,14 +267,18 @@ def listing(entries: Sequence[Entry], columns: int | None = None) -> str:
     if columns is None or len(rows) == 0 or max(map(len, text)) <= columns:
         return "\n".join([*text, *remark])
     short = [(_short_name(entry), *row[1:]) for entry, row in zip(entries, rows, strict=True)]
-    return "\n".join([*_aligned(short), *remark, WHOLE_NAMES])
+    text = _aligned(short)
+    if max(map(len, text)) > columns:
+        text = _aligned(short, without="cost")
+    return "\n".join([*text, *remark, WHOLE_NAMES])
 
 
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """The headings and the rows as lines, every column as wide as its widest cell."""
-    table = [HEADINGS, *rows]
+def _aligned(rows: Sequence[Sequence[str]], without: str | None = None) -> list[str]:
+    """The headings and the rows as lines, every column as wide as its widest cell; one column may stay out."""
+    shown = [i for i, heading in enumerate(HEADINGS) if heading != without]
+    table = [[row[i] for i in shown] for row in (HEADINGS, *rows)]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    sides = ["<" if heading in LEFT else ">" for heading in HEADINGS]
+    sides = ["<" if heading in LEFT else ">" for heading in table[0]]
     form = "  ".join(f"{{:{side}{width}}}" for side, width in zip(sides, widths, strict=True))
     return [form.format(*row).rstrip() for row in table]
 
@@ -293,6 +299,7 @@ def _cells(entry: Entry) -> tuple[str, ...]:
         percent(entry.accuracy),
         percent(entry.ood_accuracy),
         _tokens(entry.summary),
+        _cost(entry.summary),
         "–" if entry.seconds is None else duration(entry.seconds),
     )
 
@@ -303,6 +310,14 @@ def _tokens(summary: dict[str, Any]) -> str:
     if not isinstance(tokens, int | float):
         return "–"
     return f"{tokens:.1f}{SPEAKS if still_speaking(summary) else ''}"
+
+
+def _cost(summary: dict[str, Any]) -> str:
+    """Operations of the training until the run answered at once; `>`: so many, and it did not."""
+    whole, until = summary.get("operations"), summary.get("operations_to_internalize")
+    if isinstance(until, int | float) and summary.get("internalized"):
+        return f"{until:.1e}".replace("e+", "e")
+    return f">{whole:.1e}".replace("e+", "e") if isinstance(whole, int | float) else "–"
 
 
 def _name(text: str) -> str:

@@ -206,6 +206,28 @@ def test_dropout_is_a_field_and_a_stream(tmp_path: Path) -> None:
     assert set(rates) == {0.3}
 
 
+def test_the_cost_is_counted_for_every_stage_and_until_it_is_internalized(runs: dict[str, Run]) -> None:
+    """By hand: a row is three symbols and a marker, then 5, 4 or 3 tokens; reading is twice the weights and the
+    attention to what came before, writing the unembedding, and training three times all that."""
+    run = runs["gpt2"]
+    summary, costs = run.summary(), experiment_of(toy(run.path.parent.parent)).costs
+    ends = summary["iterations_to_stages"]
+    begun, total, by_hand = 0, 0, []
+    for end, answer in zip(ends, (5, 4, 3), strict=True):
+        tokens = 4 + answer - 1
+        attention = 4 * costs.layers * costs.width * tokens * (tokens + 1) // 2
+        row = 3 * (2 * costs.products * tokens + attention + 2 * answer * costs.unembedding)
+        total += (end - begun) * 16 * row
+        by_hand.append(total)
+        begun = end
+    assert summary["operations_to_stages"] == by_hand
+    assert summary["operations"] == by_hand[-1]
+    assert summary["iterations_to_internalize"] == ends[-1]  # measured at the ends of stages alone
+    assert summary["samples_to_internalize"] == ends[-1] * 16
+    assert summary["operations_to_internalize"] == by_hand[-1]
+    assert run.metrics("train").rows[-1]["operations"] == by_hand[-1]
+
+
 def test_every_epoch_shows_every_row_once(tmp_path: Path) -> None:
     from internalize.kinds.text.state import rows_at
 

@@ -44,6 +44,7 @@ def test_a_row_is_what_the_folder_of_the_same_run_says(tmp_path: Path) -> None:
     assert (again[0].row, again[1].error) == (row, outcomes[1].error)
 
 
+@pytest.mark.slow
 def test_a_killed_driver_goes_on_where_it_was(tmp_path: Path) -> None:
     path = tmp_path / ROWS
     driver = subprocess.Popen([sys.executable, "-c", DRIVER, str(tmp_path)], cwd=Path(__file__).parents[3])

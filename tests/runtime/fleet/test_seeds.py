@@ -29,7 +29,7 @@ def timeless(result: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in result.items() if name not in ("run", "seconds")}
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["chain", pytest.param("parity", marks=pytest.mark.slow)])
 def test_several_seeds_are_several_runs(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command, rates = KINDS[kind]
     words = command.split()

@@ -29,11 +29,11 @@ from internalize.curricula.schedule import (
     looks_at_signal,
 )
 from internalize.kinds.chain.config import ChainConfig, find_weights, read_starting_weights
-from internalize.kinds.chain.cost import Ledger, ledger_from_json
 from internalize.kinds.chain.data import EasySteps, TrainingData, easy_share
 from internalize.kinds.chain.evaluation import evaluation_row, summary_row
 from internalize.kinds.chain.state import AnswerAverages, ChainState, KeptPositions, part_of
 from internalize.measure.cost import NetworkCosts, costs_of
+from internalize.measure.ledger import Ledger, ledger_from_json
 from internalize.measure.predictor import TransformerPredictor
 from internalize.models.gpt2 import GPT2
 from internalize.models.huggingface import folder_files, is_exportable

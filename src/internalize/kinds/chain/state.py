@@ -12,7 +12,7 @@ from torch import Tensor
 
 from internalize.curricula import Curriculum, Progress, ScheduleConfig
 from internalize.curricula.schedule import Control
-from internalize.kinds.chain.cost import Ledger
+from internalize.measure.ledger import Ledger
 from internalize.models.gpt2 import GPT2
 from internalize.models.language_model import LanguageModel
 from internalize.models.parameters import AdamW

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from internalize.configs.codec import typed
+from internalize.configs.codec import Values, typed
 from internalize.configs.named import Copies, Source
 from internalize.errors import require, require_seed
 from internalize.models.path import Precision
@@ -64,8 +64,20 @@ class HintsEvaluation:
         require(good, "evaluation.final-samples", f"must be at least 1, got {self.final_samples}")
 
 
+def completed(given: Values) -> Values:
+    """The fields with what is not given taken from the preset, and the preset forgotten: only what is computed
+    is a run's identity."""
+    preset = PRESETS[given["preset"] or "paper"]
+    sizes: dict[str, Any] = {"width": preset.width, "lr": preset.lr, "steps": preset.steps}
+    if given["circuit"] == "parity":
+        support = given["support"]
+        sizes |= {"d": preset.d, "k": preset.k if support is None else len(support)}
+    missing = {name: size for name, size in sizes.items() if given[name] is None}
+    return {**given, **missing, "preset": None}
+
+
 @dataclass(frozen=True)
-@typed()
+@typed(completed=completed)
 class HintsConfig:
     """A ReLU network learns a Boolean function with its circuit's gates as hints, then without them."""
 
@@ -115,7 +127,7 @@ class HintsConfig:
     """Steps averaged into one row of metrics."""
 
     def __post_init__(self) -> None:
-        self._fill_in()
+        self._check_bits()
         for name, value in (
             ("steps", self.steps), ("width", self.width), ("depth", self.depth), ("batch", self.batch),
             ("log-every", self.log_every),
@@ -131,17 +143,8 @@ class HintsConfig:
         require(good, "label-noise", f"must lie in [0, 0.5), got {self.label_noise}")
         require_seed(self.seed)
 
-    def _fill_in(self) -> None:
-        """Take what is not given from the preset, and forget the preset: only what is computed is identity."""
-        preset = PRESETS[self.preset or "paper"]
-        is_parity = self.circuit == "parity"
-        if is_parity and self.support is not None and self.k is None:
-            object.__setattr__(self, "k", len(self.support))
-        for name in ("width", "lr", "steps", *(("d", "k") if is_parity else ())):
-            if getattr(self, name) is None:
-                object.__setattr__(self, name, getattr(preset, name))
-        object.__setattr__(self, "preset", None)
-        if not is_parity:
+    def _check_bits(self) -> None:
+        if self.circuit != "parity":
             for name in ("d", "k", "support"):
                 good = getattr(self, name) is None
                 require(good, name, f"belongs to parity; {self.circuit} says itself how many bits it reads")

@@ -187,15 +187,19 @@ def chance_of(rows: Sequence[CutRow]) -> float:
     return Counter(row.answer for row in rows).most_common(1)[0][1] / len(rows)
 
 
-def evaluation_row(experiment: TextExperiment, state: TextState, streams: Streams) -> Row:
-    """Every file, in every mode. Draws nothing at random."""
+def evaluation_row(experiment: TextExperiment, state: TextState) -> tuple[Row, float]:
+    """Every file, in every mode, and how often the answer to the rows of `id` is right at once. Draws nothing
+    at random."""
     row: Row = {}
+    direct = 0.0
     for mode in modes(experiment):
         for name in experiment.material.evals:
             rows = chosen_rows(experiment, name, experiment.config.evaluation.rows)
             found = measure_rows(experiment, state.model, rows, state.progress.stage, mode.budget)
             row |= found.to_row(f"{mode.prefix}{name}")
-    return row
+            if not mode.prefix and name == "id" and not experiment.curriculum.pauses:
+                direct = found.direct_accuracy.value
+    return row, direct
 
 
 def summary_row(experiment: TextExperiment, state: TextState, streams: Streams) -> Row:
@@ -227,6 +231,9 @@ def summary_row(experiment: TextExperiment, state: TextState, streams: Streams) 
         "samples": state.progress.iteration * config.batch,
         "epochs": state.progress.iteration * config.batch / len(experiment.material.train),
     }
+    if state.ledger is not None:
+        confirmed = bool(row.get("internalized", False))
+        row |= state.ledger.row(config.batch, experiment.curriculum.stages, confirmed)
     return row
 
 

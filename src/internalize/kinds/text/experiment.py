@@ -20,6 +20,7 @@ from internalize.kinds.text.material import Material
 from internalize.kinds.text.network import add_adapters, build, load_weights, merged, takes, weights_of
 from internalize.kinds.text.rendering import Rendered
 from internalize.kinds.text.state import SlotAverages, TextState, TextStep, clip, part_of, rows_at, warm_up
+from internalize.measure.ledger import Ledger, ledger_from_json
 from internalize.models.parameters import AdamW, flatten_parameters
 from internalize.runtime.kind import Finish, Streams
 
@@ -37,12 +38,14 @@ class TextExperiment:
 
     def init(self, streams: Streams) -> TextState:
         """Consumes streams("init") for weights from scratch and new markers, and streams("lora")."""
-        return self._assemble(self.new_model(streams), Progress())
+        return self._assemble(self.new_model(streams), Progress(), Ledger())
 
     def restore(self, tensors: Mapping[str, Tensor], scalars: Mapping[str, Any]) -> TextState:
         model = self.new_model()
         load_weights(model, part_of(tensors, "model"), "checkpoint", self.trained_only)
-        state = self._assemble(model, Progress(**scalars["progress"]))
+        cost = scalars.get("cost")
+        ledger = None if cost is None else ledger_from_json(cost)
+        state = self._assemble(model, Progress(**scalars["progress"]), ledger)
         state.optimizer.load(part_of(tensors, "optimizer"), scalars["optimizer"])
         state.averages.load(part_of(tensors, "averages"))
         return state
@@ -86,7 +89,7 @@ class TextExperiment:
         """What its models cost, whatever their weights."""
         return TextCosts.of(build(self.material.model, self.material.tokenizer.size, None))
 
-    def _assemble(self, model: nn.Module, progress: Progress) -> TextState:
+    def _assemble(self, model: nn.Module, progress: Progress, ledger: Ledger | None) -> TextState:
         config, choice = self.config, self.config.optimizer
         library: Any = model
         shape = fast_shape(library.config, config, self.device)
@@ -100,7 +103,7 @@ class TextExperiment:
         step = plain if own is None else FastTextStep(plain, own)
         optimizer = AdamW(parameters, gradient, choice.lr, choice.betas, choice.weight_decay)
         averages = SlotAverages(self.material.renderer.slots, self.device)
-        return TextState(model, optimizer, averages, progress, self.trained_only, step)
+        return TextState(model, optimizer, averages, progress, self.trained_only, step, ledger)
 
     # A step ----------------------------------------------------------------------------------------------
 
@@ -117,8 +120,20 @@ class TextExperiment:
         state.averages.add(stats, config.schedule.memory)
         signal = state.averages.signal(config.schedule) if looks_at_signal(config.schedule, progress) else None
         state.progress = end_step(config.schedule, progress, config.iterations, self.curriculum.stages, signal)
+        self._count(state, rows)
         due = state.progress.iteration % config.log_every == 0 or state.progress.stage_ended
         return state, self._training_row(state) if due else None
+
+    def _count(self, state: TextState, rows: list[Rendered]) -> None:
+        """A step's operations go into the ledger, and a stage that its schedule has ended."""
+        if state.ledger is None:
+            return
+        operations = sum(self.costs.training_flops(row.prompt, len(row.slots)) for row in rows)
+        state.ledger = state.ledger.step(operations, rehearsed=False)
+        progress, config = state.progress, self.config
+        ran_out = progress.finished and progress.iteration >= config.iterations
+        if progress.stage_ended and (config.schedule.kind == "fixed" or not ran_out):
+            state.ledger = state.ledger.stage_passed(progress.stage, progress.iteration)
 
     def _update(self, state: TextState) -> None:
         choice, progress = self.config.optimizer, state.progress
@@ -161,6 +176,8 @@ class TextExperiment:
             "stage": state.progress.stage,
             **state.averages.read_window(),
         }
+        if state.ledger is not None:
+            row["operations"] = state.ledger.operations
         return row
 
     # For the loop ----------------------------------------------------------------------------------------
@@ -190,12 +207,17 @@ class TextExperiment:
         return state.progress.stage_ended or (every is not None and state.progress.iteration % every == 0)
 
     def evaluate(self, state: TextState, streams: Streams) -> Row:
+        """Of the state only the ledger of costs takes note of it."""
         row: Row = {
             "event": "evaluation",
             "iteration": state.progress.iteration,
             "stage": state.progress.stage,
         }
-        return row | evaluation_row(self, state, streams)
+        found, direct = evaluation_row(self, state)
+        if state.ledger is not None:
+            last = state.progress.stage == self.curriculum.stages
+            state.ledger = state.ledger.measured(state.progress.iteration, last, direct)
+        return row | found
 
     def snapshot(self, state: TextState) -> dict[str, Tensor]:
         return state.weights()

@@ -18,7 +18,7 @@ from torch import nn
 
 from internalize.display.terminal import PlainConsole, percent, results_table
 from internalize.errors import BadInput, require
-from internalize.kinds.entrance import Moment, OpenRun, load_experiment
+from internalize.kinds.entrance import Moment, OpenStages, load_experiment
 from internalize.kinds.text.config import TextConfig
 from internalize.kinds.text.evaluation import TextMeasurement, TextPredictor, chosen_rows, summarise
 from internalize.kinds.text.experiment import TextExperiment
@@ -55,28 +55,11 @@ class TextAnswer:
         return fields | self.moment.to_json()
 
 
-class OpenText(OpenRun):
+class OpenText(OpenStages):
     """A run of the text kind, whose stages can be loaded one by one."""
 
     config: TextConfig
     experiment: TextExperiment
-
-    # Which weights ---------------------------------------------------------------------------------------
-
-    @cached_property
-    def stages(self) -> list[int]:
-        """The stages whose weights can be loaded; the last one even if only the final model was kept."""
-        kept = self.run.stages()
-        if (self.run.path / "model" / "model.safetensors").is_file():
-            kept = sorted({*kept, int(self.run.summary()["stage"])})
-        require(bool(kept), "run", f"{self.run.path} has no saved weights (it is {self.status})")
-        return kept
-
-    def moment(self, stage: int | None = None) -> Moment:
-        """None: the final weights, or the last that were kept of an unfinished run."""
-        stage = self.stages[-1] if stage is None else stage
-        require(stage in self.stages, "stage", f"kept are the stages {self.stages}, not {stage}")
-        return Moment(stage, self.experiment.curriculum.stages, self.status)
 
     def model(self, stage: int | None = None) -> nn.Module:
         """The language model of transformers, with the weights of that moment."""

@@ -15,6 +15,7 @@ from torch.nn.functional import cross_entropy
 from internalize.curricula import Progress, ScheduleConfig
 from internalize.kinds.text.network import answer_logits, drawing_from, weights_of
 from internalize.kinds.text.rendering import UNSCORED, Batch, Rendered, TextRenderer, collate
+from internalize.measure.ledger import Ledger
 from internalize.models.parameters import AdamW
 from internalize.models.path import Precision
 from internalize.runtime.kind import Streams
@@ -96,14 +97,17 @@ class TextState:
         progress: Progress,
         trained_only: bool,
         step: Callable[..., SlotStats],
+        ledger: Ledger | None,
     ) -> None:
-        """trained_only: only what is trained is saved; the rest is in the folder that the model came from."""
+        """trained_only: only what is trained is saved; the rest is in the folder that the model came from.
+        ledger: None where the training was begun before its cost was counted."""
         self.model = model
         self.optimizer = optimizer
         self.averages = averages
         self.progress = progress
         self.trained_only = trained_only
         self.step = step
+        self.ledger = ledger
 
     def weights(self) -> dict[str, Tensor]:
         return weights_of(self.model, self.trained_only)
@@ -117,7 +121,11 @@ class TextState:
         return {f"{part}/{name}": tensor for part, named in parts.items() for name, tensor in named.items()}
 
     def scalars(self) -> dict[str, Any]:
-        return {"progress": asdict(self.progress), "optimizer": self.optimizer.scalars()}
+        return {
+            "progress": asdict(self.progress),
+            "optimizer": self.optimizer.scalars(),
+            "cost": None if self.ledger is None else self.ledger.to_json(),
+        }
 
 
 def part_of(tensors: Mapping[str, Tensor], part: str) -> dict[str, Tensor]:
