@@ -14,7 +14,7 @@ from internalize.cli import COMMANDS, main, purposes
 from internalize.configs.command_line import options_of
 from internalize.help import GROUPS, grouped
 from internalize.kinds.chain.commands import TrainArguments
-from internalize.welcome import completion, examples
+from internalize.welcome import Typed, completion, examples, typed_after_commands
 
 Output = pytest.CaptureFixture[str]
 
@@ -60,18 +60,31 @@ def test_the_options_of_a_command_are_those_of_its_help(capsys: Output) -> None:
         ("runs compare --mar", {"--markdown"}),
         ("ask C2-T", {"C2-T4-left-s0-0123456789ab"}),
         ("show lat", {"latest"}),
+        ("train --preset ''", {"paper", "laptop"}),
+        ("train --config m", {"mine.json"}),
+        ("tasks ''", {"mine.json", "runs", "script"}),
+        ("figure he", {"heads"}),
     ],
 )
 def test_bash_completes(words: str, expected: set[str], tmp_path: Path) -> None:
     (tmp_path / "runs" / "C2-T4-left-s0-0123456789ab").mkdir(parents=True)
-    options = {
-        "train": ["--model.width"],
-        "runs": [],
-        "runs show": [],
-        "runs compare": ["--markdown"],
-        "ask": [],
+    (tmp_path / "mine.json").touch()
+    options: dict[str, tuple[str, ...] | None] = {
+        "--model.width": (),
+        "--config": (),
+        "--preset": ("paper", "laptop"),
     }
-    (tmp_path / "script").write_text(completion("bash", {**options, "show": []}, purposes()))
+    commands = {
+        "train": Typed(options),
+        "runs": Typed({}),
+        "runs show": Typed({}, takes_runs=True),
+        "runs compare": Typed({"--markdown": None}, takes_runs=True),
+        "ask": Typed({}, takes_runs=True),
+        "show": Typed({}, takes_runs=True),
+        "tasks": Typed({}),
+        "figure": Typed({}, first=("heads", "methods")),
+    }
+    (tmp_path / "script").write_text(completion("bash", commands, purposes()))
     typed = f"internalize {words}".split()
     script = f"source ./script; COMP_WORDS=({' '.join(typed)}); COMP_CWORD={len(typed) - 1}; _internalize; "
     done = subprocess.run(
@@ -83,6 +96,19 @@ def test_bash_completes(words: str, expected: set[str], tmp_path: Path) -> None:
         env={"PATH": os.environ["PATH"]},
     )
     assert set(done.stdout.split()) == expected
+
+
+def test_what_can_be_typed_after_a_command() -> None:
+    found = typed_after_commands()
+    train = found["train"].options
+    assert train["--preset"] == ("paper", "laptop")
+    assert {"cot", "left", "mixture"} <= set(train["--method"] or ())
+    assert train["--fresh"] is None
+    assert train["--horizon"] == ()
+    assert found["completion"].first == ("bash", "zsh", "fish")
+    assert found["ask"].takes_runs and found["runs compare"].takes_runs and not found["train"].takes_runs
+    fish = completion("fish", found, purposes())
+    assert "-l preset -x -a 'paper laptop'" in fish
 
 
 def test_examples_are_copied_and_nothing_is_overwritten(

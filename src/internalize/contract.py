@@ -27,6 +27,34 @@ def still_speaking(summary: Mapping[str, Any]) -> str:
     return f"succeeded, but still speaks: {tokens:.1f} tokens in an answer on average (2 is at once); {where}"
 
 
+TOY = 0.1
+"""Share of all inputs; a run that sees more of them may have learned them by heart."""
+
+
+def shortcomings(summary: Mapping[str, Any], run: str) -> list[str]:
+    """What has to stand below the results of a run: what it did not reach, what it cannot show.
+
+    run: what commands find it by.
+    """
+    found = [said] if (said := still_speaking(summary)) else []
+    stage, stages = summary.get("stage"), summary.get("stages")
+    if summary.get("succeeded") is False and isinstance(stages, int):
+        early = isinstance(stage, int) and stage < stages
+        where = f": it ended at stage {stage} of {stages}" if early else ""
+        found.append(f"did not succeed{where}; internalize diagnose {run} says why, and what to try")
+    samples, inputs = summary.get("samples"), summary.get("possible_inputs")
+    if isinstance(samples, int) and isinstance(inputs, int | float) and samples > TOY * inputs:
+        seen = f"{inputs:,.0f} possible inputs, {samples:,} samples seen"
+        found.append(f"a toy ({seen}): it shows how the tool works, and supports no claim")
+    return found
+
+
+def named(result: str) -> str:
+    """An entry of the results as people write it: `OOD accuracy` for ood_accuracy."""
+    words = {"id": "ID", "ood": "OOD", "flops": "FLOPs"}
+    return " ".join(words.get(word, word) for word in result.split("_"))
+
+
 @dataclass(frozen=True)
 class Stage:
     """Where an experiment is, for the loop and for people."""

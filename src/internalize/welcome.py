@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 import tyro
 
 from internalize.cli import COMMANDS, purposes
-from internalize.configs.command_line import options_of
+from internalize.configs.command_line import options_of, positional_of
 from internalize.configs.files import require_writable
 from internalize.errors import require
 
@@ -71,72 +71,124 @@ class CompletionArguments:
     """Which shell."""
 
 
+@dataclass(frozen=True)
+class Typed:
+    """What can be typed after a command."""
+
+    options: Mapping[str, tuple[str, ...] | None]
+    """Option → its values to choose from; none for a switch, empty for a value of one's own."""
+    first: tuple[str, ...] = ()
+    """What its first word can be, where that is known."""
+    takes_runs: bool = False
+
+
 BASH = """\
 # Completion of the internalize command; made by `internalize completion {shell}`.
 _internalize() {{
-    local word="${{COMP_WORDS[COMP_CWORD]}}" command="${{COMP_WORDS[1]}}"
-    local two="${{COMP_WORDS[1]}} ${{COMP_WORDS[2]}}"
-    local runs="${{INTERNALIZE_RUNS:-runs}}" options=""
-    case "$two" in
-{twos}
-    esac
-    [ -n "$options" ] || case "$command" in
-{ones}
+    local word="${{COMP_WORDS[COMP_CWORD]}}" before="${{COMP_WORDS[COMP_CWORD-1]}}"
+    local name="${{COMP_WORDS[1]}}" place=2 options="" known="" runs="${{INTERNALIZE_RUNS:-runs}}"
+    case "${{COMP_WORDS[1]}} ${{COMP_WORDS[2]}}" in
+        {twos}) [ "$COMP_CWORD" -gt 2 ] && name="${{COMP_WORDS[1]}} ${{COMP_WORDS[2]}}" place=3 ;;
     esac
     if [ "$COMP_CWORD" -eq 1 ]; then
         COMPREPLY=($(compgen -W "{first}" -- "$word"))
-    elif [[ "$word" == -* ]]; then
+        return
+    fi
+    if [[ "$word" == -* ]]; then
+        case "$name" in
+{options}
+        esac
         COMPREPLY=($(compgen -W "$options" -- "$word"))
-    else
-        local known="latest"
-        [ "$COMP_CWORD" -eq 2 ] && case "$command" in
+        return
+    fi
+    case "$name $before" in
+{values}
+    esac
+    if [ -n "$known" ]; then
+        COMPREPLY=($(compgen -W "$known" -- "$word"))
+        return
+    fi
+    if [ "$COMP_CWORD" -eq "$place" ]; then
+        case "$name" in
 {seconds}
         esac
-        [ -d "$runs" ] && known="$known $(command ls "$runs" 2>/dev/null)"
-        COMPREPLY=($(compgen -W "$known" -- "$word") $(compgen -f -- "$word"))
     fi
+    case "$name" in
+        {takers}) [[ "$before" == --* ]] || known="$known latest $(command ls "$runs" 2>/dev/null)" ;;
+    esac
+    COMPREPLY=($(compgen -W "$known" -- "$word") $(compgen -f -- "$word"))
 }}
 complete -o filenames -F _internalize internalize
 """
 
 
+FISH_RUNS = "(set -q INTERNALIZE_RUNS; or set -l INTERNALIZE_RUNS runs; command ls $INTERNALIZE_RUNS 2>/dev/null)"
+
+
 def completion_command(arguments: CompletionArguments) -> None:
-    options = {}
+    print(completion(arguments.shell, typed_after_commands(), purposes()), end="")
+
+
+def typed_after_commands() -> dict[str, Typed]:
+    """Of every command what can be typed after it, all known now: no key waits for Python."""
+    from internalize.curricula.curriculum import METHODS
+    from internalize.figures.paper import NAMES
+
+    found = {}
     for name, command in COMMANDS.items():
         expected = getattr(import_module(command.module), command.arguments)
-        options[name] = options_of(expected) if isinstance(expected, type) else ["--help"]
-    print(completion(arguments.shell, options, purposes()), end="")
+        if not isinstance(expected, type):  # which one depends on the words
+            found[name] = Typed({"--help": None})
+            continue
+        options = options_of(expected)
+        if options.get("--method") == ():
+            options["--method"] = tuple(method for method in METHODS if ":" not in method)
+        called, choices = positional_of(expected)
+        first = NAMES if name == "figure" else choices
+        found[name] = Typed(options, tuple(first), called.startswith("RUN"))
+    return found
 
 
-def completion(shell: Shell, options: Mapping[str, list[str]], purposes: Mapping[str, str]) -> str:
-    """The script for a shell. options: command → its options, all known now: no key waits for Python."""
+def completion(shell: Shell, commands: Mapping[str, Typed], purposes: Mapping[str, str]) -> str:
+    """The script for a shell."""
     if shell == "fish":
-        return _fish(options, purposes)
-    first = " ".join([*dict.fromkeys(name.split()[0] for name in options), "help"])
+        return _fish(commands, purposes)
+    first = " ".join([*dict.fromkeys(name.split()[0] for name in commands), "help"])
 
-    def cases(names: list[str], told: Callable[[str], str], indent: str) -> str:
-        return "\n".join(f'{indent}"{name}") {told(name)} ;;' for name in names)
+    def cases(known: Mapping[str, Sequence[str]], variable: str) -> str:
+        lines = {}
+        for name, words in known.items():  # commands that share their options share a line
+            lines.setdefault(" ".join(words), []).append(f'"{name}"')
+        return "\n".join(
+            f'        {"|".join(names)}) {variable}="{words}" ;;' for words, names in lines.items()
+        )
 
-    follow: dict[str, list[str]] = {"help": first.split()}
-    for name in options:
+    follow = {name: [*typed.first] for name, typed in commands.items() if typed.first}
+    for name in commands:
         if " " in name:
             follow.setdefault(name.split()[0], []).append(name.split()[1])
+    values = {
+        f"{name} {option}": choices
+        for name, typed in commands.items()
+        for option, choices in typed.options.items()
+        if choices
+    }
     script = BASH.format(
         shell=shell,
         first=first,
-        twos=cases([n for n in options if " " in n], lambda n: f'options="{" ".join(options[n])}"', " " * 8),
-        ones=cases(
-            [n for n in options if " " not in n], lambda n: f'options="{" ".join(options[n])}"', " " * 8
-        ),
-        seconds=cases(list(follow), lambda n: f'known="{" ".join(follow[n])} latest"', " " * 12),
+        twos="|".join(f'"{name}"' for name in commands if " " in name) or '""',
+        takers="|".join(f'"{name}"' for name, typed in commands.items() if typed.takes_runs) or '""',
+        options=cases({name: [*typed.options] for name, typed in commands.items()}, "options"),
+        values=cases(values, "known"),
+        seconds=cases({"help": first.split(), **follow}, "known"),
     )
     return script if shell == "bash" else f"autoload -U +X bashcompinit && bashcompinit\n{script}"
 
 
-def _fish(options: Mapping[str, list[str]], purposes: Mapping[str, str]) -> str:
+def _fish(commands: Mapping[str, Typed], purposes: Mapping[str, str]) -> str:
     lines = ["# Completion of the internalize command; made by `internalize completion fish`."]
     start = "complete -c internalize"
-    for name, flags in options.items():
+    for name, typed in commands.items():
         first, _, second = name.partition(" ")
         purpose = purposes[name].replace("'", "\\'")
         if not second:
@@ -145,5 +197,11 @@ def _fish(options: Mapping[str, list[str]], purposes: Mapping[str, str]) -> str:
         if second:
             lines.append(f"{start} -n {seen} -a {second} -d '{purpose}'")
             seen = f"'__fish_seen_subcommand_from {first}; and __fish_seen_subcommand_from {second}'"
-        lines += [f"{start} -n {seen} -l {flag.removeprefix('--')}" for flag in flags]
+        for option, choices in typed.options.items():
+            value = "" if choices is None else f" -x -a '{' '.join(choices)}'" if choices else " -r"
+            lines.append(f"{start} -n {seen} -l {option.removeprefix('--')}{value}")
+        if typed.first:
+            lines.append(f"{start} -n {seen} -a '{' '.join(typed.first)}'")
+        if typed.takes_runs:
+            lines.append(f"{start} -n {seen} -a 'latest {FISH_RUNS}'")
     return "\n".join(lines) + "\n"

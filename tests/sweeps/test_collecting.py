@@ -57,7 +57,7 @@ def test_one_row_a_finished_run_and_every_other_named(
         words = ["collect", str(file), "--out", str(out), "--plot", str(drawn), "--show", picture, "--markdown"]
         assert main(words) == 0
         heading, *_ = capsys.readouterr().out.splitlines()
-        assert heading == "| method | runs | succeeded | ood succeeded | internalized | tokens |"
+        assert heading == "| method | runs | succeeded | OOD succeeded | internalized | tokens |"
         assert "<svg" in drawn.read_text()
     assert main(["collect", str(file), "--out", str(out), "--plot", "x.gif"]) == 2
     assert "plot: must end in .png, .svg or .pdf" in capsys.readouterr().err

@@ -66,7 +66,8 @@ def parse(arguments: type[Any], words: list[str], program: str, default: Any = N
 def _filled(text: str) -> str:
     """Paragraphs no wider than the terminal; tyro leaves indented lines as they are, and joins all others."""
     columns = max(40, shutil.get_terminal_size().columns) - len(INDENT)
-    paragraphs = (textwrap.fill(part, columns) for part in text.split("\n\n"))
+    # a file's name is not broken at its hyphens: somebody will copy it
+    paragraphs = (textwrap.fill(part, columns, break_on_hyphens=False) for part in text.split("\n\n"))
     return textwrap.indent("\n".join(paragraphs), INDENT)
 
 
@@ -134,11 +135,45 @@ def value_in(words: Sequence[str], option: str) -> str | None:
     return found
 
 
-def options_of(arguments: type[Any], prefix: str = "") -> list[str]:
-    """The options that a dataclass of arguments has on the command line, as shells complete them."""
+def options_of(arguments: type[Any]) -> dict[str, tuple[str, ...] | None]:
+    """The options of a command, as shells complete them: each with the values to choose from.
+
+    None: a switch, which no value follows. Empty: a value of one's own follows.
+    """
+    return {"--help": None, **_options_below(arguments, "")}
+
+
+def _options_below(arguments: type[Any], prefix: str) -> dict[str, tuple[str, ...] | None]:
+    found: dict[str, tuple[str, ...] | None] = {}
+    for plain, given in _fields(arguments):
+        name = f"{prefix}{given.replace('_', '-')}"
+        if dataclasses.is_dataclass(plain):
+            found |= _options_below(plain, f"{name}." if given else prefix)  # type: ignore[arg-type]
+        elif plain is bool:
+            start, dot, last = name.rpartition(".")
+            found |= {f"--{name}": None, f"--{start}{dot}no-{last}": None}
+        else:
+            found[f"--{name}"] = next(_literals(plain), ())
+    return found
+
+
+def positional_of(arguments: type[Any]) -> tuple[str, tuple[str, ...]]:
+    """What the first word is called that belongs to no option, and what there is to choose from, if anything."""
     import tyro
 
-    found = [] if prefix else ["--help"]
+    hints = get_type_hints(arguments, include_extras=True)
+    for hint in hints.values():
+        marks = getattr(hint, "__metadata__", ())
+        if tyro.conf.Positional in marks:
+            called = next((m for mark in marks if (m := getattr(mark, "metavar", None))), "")
+            return called, next(_literals(get_args(hint)[0]), ())
+    return "", ()
+
+
+def _fields(arguments: type[Any]) -> Iterator[tuple[Any, str]]:
+    """Of the fields that are options: its type without marks, and its name on the command line."""
+    import tyro
+
     hints = get_type_hints(arguments, include_extras=True)
     for field in dataclasses.fields(arguments):
         marks = getattr(hints[field.name], "__metadata__", ())
@@ -146,11 +181,4 @@ def options_of(arguments: type[Any], prefix: str = "") -> list[str]:
             continue
         plain = get_args(hints[field.name])[0] if marks else hints[field.name]
         given = next((n for mark in marks if (n := getattr(mark, "name", None)) is not None), field.name)
-        name = f"{prefix}{given.replace('_', '-')}"
-        if dataclasses.is_dataclass(plain):
-            found += options_of(plain, f"{name}." if given else prefix)  # type: ignore[arg-type]
-        else:
-            found.append(f"--{name}")
-            start, dot, last = name.rpartition(".")
-            found += [f"--{start}{dot}no-{last}"] if plain is bool else []
-    return found
+        yield plain, given

@@ -278,11 +278,10 @@ class LineFleet(Fleet):
             parts.insert(
                 0, f"stage {line.stage.index}/{line.stage.total}, {line.stage.step:,} {line.stage.unit}"
             )
-        text = plain(line.error) if line.error and line.state != RunState.DONE else ", ".join(parts)
+        told = [plain(line.error)] if line.error and line.state != RunState.DONE else parts
         total = f" ({self.totals()})" if many else ""
-        print(
-            f"{datetime.now():%H:%M:%S} {line.name}: {line.state}, {text}{total}", file=sys.stderr, flush=True
-        )
+        text = ", ".join([line.state, *told])  # of a run that was done before there is no more to tell
+        print(f"{datetime.now():%H:%M:%S} {line.name}: {text}{total}", file=sys.stderr, flush=True)
 
 
 def fleet_view(

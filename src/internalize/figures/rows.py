@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from internalize.constructions.general import kind_of_order
+from internalize.contract import TOY
 from internalize.curricula import Curriculum, find_curriculum
 from internalize.measure.cost import training_flops
 from internalize.models.gpt2 import ModelConfig
@@ -175,7 +176,7 @@ Scale = Literal["the paper's own", "premise kept, smaller", "toy"]
 PAPER_SCALE: Scale = "the paper's own"
 SMALLER: Scale = "premise kept, smaller"
 TOY_SCALE: Scale = "toy"
-MOST_VIEWS = 0.1
+MOST_VIEWS = TOY
 """The paper's premise: possible inputs far exceed training sequences. Beyond this many views a case is a
 toy."""
 EXCEPTION = {"task": "C2", "horizon": 25}

@@ -25,7 +25,15 @@ from internalize.runs.location import find_folder
 from internalize.runs.provenance import require_trusted_code
 from internalize.runs.storage import is_owned
 from internalize.runs.table import Table
-from internalize.runtime.execution import Execution, announce, observers_for, report, resolve_device, threads
+from internalize.runtime.execution import (
+    Execution,
+    announce,
+    observers_for,
+    report,
+    resolve_device,
+    say_if_done,
+    threads,
+)
 from internalize.runtime.fleet.driver import FleetObserver, Outcome
 from internalize.runtime.fleet.pool import execute_many
 from internalize.runtime.fleet.seeds import SideBySide, report_side_by_side
@@ -354,4 +362,6 @@ def resume_command(arguments: ResumeArguments) -> None:
     run = Run.open(arguments.run)
     refuse_changes(run, load_config(run), arguments.rest)
     prepared = prepare_run(run)
+    if not execution.quiet:
+        say_if_done(prepared, run.path)
     report(resume_prepared(prepared, run, execution, observers_for(prepared, execution)), execution)

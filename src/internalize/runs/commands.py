@@ -17,7 +17,7 @@ import tyro
 from internalize.configs.files import is_standard_output
 from internalize.contract import RunState, still_speaking
 from internalize.display.plots import text_plot
-from internalize.display.terminal import duration, percent, plain
+from internalize.display.terminal import accuracy_told, duration, own_target, percent, plain
 from internalize.errors import BadInput, RunWarning, closest, require
 from internalize.runs.folder import Run
 from internalize.runs.index import Entry, Filter, Store, require_if_there
@@ -296,12 +296,17 @@ def _cells(entry: Entry) -> tuple[str, ...]:
         _name(entry.method or "–"),
         _text(entry.seed),
         entry.state,
-        percent(entry.accuracy),
-        percent(entry.ood_accuracy),
+        _accuracy(entry.accuracy, entry.summary, "id_accuracy"),
+        _accuracy(entry.ood_accuracy, entry.summary, "ood_accuracy"),
         _tokens(entry.summary),
         _cost(entry.summary),
         "–" if entry.seconds is None else duration(entry.seconds),
     )
+
+
+def _accuracy(value: float | None, summary: dict[str, Any], key: str) -> str:
+    """With that on the stage's own target first, where the run ended in a stage that does not ask for q_T."""
+    return accuracy_told(summary, key) if own_target(summary, key) is not None else percent(value)
 
 
 def _tokens(summary: dict[str, Any]) -> str:

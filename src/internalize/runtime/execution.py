@@ -15,7 +15,7 @@ from typing import Any, Literal
 import torch
 
 from internalize.configs.codec import typed
-from internalize.contract import Observer, still_speaking
+from internalize.contract import Observer, named, shortcomings, still_speaking
 from internalize.display.live import Watched, run_view
 from internalize.display.page import LivePage
 from internalize.display.terminal import PlainConsole, duration, errors_console, percent, results_table
@@ -123,14 +123,19 @@ def _warn_of_waiting(wanted: int, cores: int) -> None:
     warnings.warn(text, RunWarning, stacklevel=2)
 
 
+def say_if_done(prepared: Prepared, folder: Path) -> None:
+    """That nothing is trained, and since when, where the run in this folder is finished."""
+    if Run(folder).is_done:
+        done = datetime.fromtimestamp((folder / "status.json").stat().st_mtime)
+        said = f"{prepared.label}: already done ({done:%Y-%m-%d %H:%M}); --fresh trains it anew"
+        errors_console().print(said, soft_wrap=True, markup=False)
+
+
 def announce(prepared: Prepared, execution: Execution) -> None:
     """Say beforehand how long it will take and how much memory, or that the run is done already."""
     folder = prepared.folder(execution.out)
     if folder.exists() and not execution.fresh:
-        if Run(folder).is_done:
-            done = datetime.fromtimestamp((folder / "status.json").stat().st_mtime)
-            said = f"{prepared.label}: already done ({done:%Y-%m-%d %H:%M}); --fresh trains it anew"
-            errors_console().print(said, soft_wrap=True)
+        say_if_done(prepared, folder)
         return
     device = resolve_device(execution.device)
     prepared.kind.forecast(prepared, device).require_memory(device)
@@ -174,13 +179,13 @@ def report(run: Run, execution: Execution) -> None:
         print(json.dumps(result_of(run)))
     elif not execution.quiet:
         rows = [
-            [name.replace("_", " "), readable(name, value) + _interval_beside(name, summary)]
+            [named(name), readable(name, value) + _interval_beside(name, summary)]
             for name, value in summary.items()
             if not isinstance(value, list)  # intervals stand beside their accuracy; `runs show` has all
         ]
         PlainConsole().print(results_table(run.path.name, ["result", ""], rows))
-        if said := still_speaking(summary):
-            PlainConsole().print(f"warning: {said}", style="yellow", soft_wrap=True)
+        for said in shortcomings(summary, str(run.path)):
+            PlainConsole().print(f"warning: {said}", style="yellow", soft_wrap=True, markup=False)
         PlainConsole().print(f"{duration(status['seconds'])}, {run.path}", soft_wrap=True)
 
 
@@ -197,7 +202,8 @@ def readable(name: str, value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
-        return percent(value) if name.endswith("accuracy") else f"{value:,.{0 if value >= 1000 else 2}f}"
+        whole = value >= 1000 or (value >= 10 and value.is_integer())
+        return percent(value) if name.endswith("accuracy") else f"{value:,.{0 if whole else 2}f}"
     if isinstance(value, list):
         return ", ".join(readable("", item) for item in value)
     return "–" if value is None else f"{value:,}" if isinstance(value, int) else str(value)

@@ -40,7 +40,7 @@ from internalize.sweeps.report import (
     remarks_console,
     results_console,
     settings,
-    speaking_text,
+    warnings_beside,
 )
 from internalize.sweeps.run import (
     BackendName,
@@ -234,12 +234,13 @@ def _present(
         cells = groups_cells(found, by, results)
         caption = groups_caption(collected.sweep.name)
         print(markdown_table(*cells) if arguments.markdown else latex_table(*cells, caption))
-        remarks_console().print(collected_text(collected), soft_wrap=True)
+        for said in (*warnings_beside(found), collected_text(collected)):
+            remarks_console().print(said, soft_wrap=True)
         return
     console = results_console()
     if collected.rows:
         console.print(groups_table(collected.sweep.name, found, by, results))
-        if said := speaking_text(found):
+        for said in warnings_beside(found):
             console.print(said, style="yellow", soft_wrap=True)
     console.print(collected_text(collected), soft_wrap=True)
 

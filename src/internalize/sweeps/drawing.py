@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from internalize.configs.files import make_folder
-from internalize.contract import Row
+from internalize.contract import Row, named
 from internalize.display.plots import LINES, PALETTE, new_figure, save
 from internalize.errors import BadInput, require
 from internalize.runs.folder import Run
@@ -43,7 +43,7 @@ def _rates(collected: Collected, by: Sequence[str], results: Sequence[str]) -> F
 
     found = groups(collected, by, results)
     series: dict[str, list[Rate | None]] = {
-        name.replace("_", " "): [group.rates.get(name) for group in found] for name in results
+        named(name): [group.rates.get(name) for group in found] for name in results
     }
     places = [_named(group.fields) for group in found]
     figure, axes = new_figure(1, 1, width=max(4.5, 1.2 * len(places) + 2), height=3.4)

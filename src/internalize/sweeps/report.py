@@ -16,8 +16,8 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from internalize.configs.codec import to_json
-from internalize.contract import Json, Row, RunState, still_speaking
-from internalize.display.terminal import PlainConsole, duration, results_table
+from internalize.contract import Json, Row, RunState, named, still_speaking
+from internalize.display.terminal import PlainConsole, duration, own_target, percent, results_table
 from internalize.errors import BadInput, closest, require
 from internalize.runs.folder import Run
 from internalize.runs.provenance import seconds_in_all
@@ -147,7 +147,7 @@ def groups_cells(
         rates = [str(group.rates[result]) if result in group.rates else "–" for result in results]
         tokens = ["–" if group.tokens is None else f"{group.tokens:.1f}"] if spoken else []
         rows.append([*(str(value) for value in group.fields.values()), finished, *rates, *tokens])
-    headings = [*by, "runs", *(result.replace("_", " ") for result in results), *(["tokens"] if spoken else [])]
+    headings = [*by, "runs", *(named(result) for result in results), *(["tokens"] if spoken else [])]
     return headings, rows
 
 
@@ -157,13 +157,18 @@ def groups_table(
     return results_table(groups_caption(name), *groups_cells(groups, by, results))
 
 
-def speaking_text(groups: Sequence[FieldGroup]) -> str:
-    """What has to stand beside rates of success; empty where every success was one without words."""
-    count = sum(group.speaking for group in groups)
-    if not count:
-        return ""
-    what = f"{count} of the successes are runs that were to lose their words and still speak"
-    return f"warning: {what}; `internalized` does not count them (tokens: 2 is at once)"
+def warnings_beside(groups: Sequence[FieldGroup]) -> list[str]:
+    """What has to stand beside rates of success; nothing where every run got to its last stage, and is silent."""
+    found, count = [], sum(group.speaking for group in groups)
+    if count:
+        what = f"{count} of the successes are runs that were to lose their words and still speak"
+        found.append(f"warning: {what}; `internalized` does not count them (tokens: 2 is at once)")
+    own = [value for group in groups for value in group.elsewhere]
+    if own:
+        runs = "1 run" if len(own) == 1 else f"{len(own)} runs"
+        what = f"{runs} ended in a stage that does not ask for q_T, and `succeeded` is about q_T"
+        found.append(f"warning: {what}; what the stage asks for is right in {percent(fmean(own))} on average")
+    return found
 
 
 def groups_as_json(groups: Sequence[FieldGroup]) -> list[dict[str, Any]]:
@@ -175,6 +180,7 @@ def groups_as_json(groups: Sequence[FieldGroup]) -> list[dict[str, Any]]:
             "rates": {name: rate.to_json() for name, rate in group.rates.items()},
             "tokens": group.tokens,
             "still_speaking": group.speaking,
+            "ended_before_q_T": len(group.elsewhere),
         }
         for group in groups
     ]
@@ -292,6 +298,8 @@ class FieldGroup:
     """Of an answer, the mean over the finished runs, where the kind has such a thing."""
     speaking: int = 0
     """Runs that succeeded and were to lose their words, but still speak."""
+    elsewhere: tuple[float, ...] = ()
+    """Of the runs that ended in a stage that does not ask for q_T: accuracy on what it does ask for."""
 
 
 def collect(sweep: Sweep, out: Path | str) -> Collected:
@@ -371,6 +379,7 @@ def groups(collected: Collected, by: Sequence[str], results: Sequence[str] = ())
             _rates(finished[key], results or known),
             _mean(finished[key], "response_length"),
             sum(bool(still_speaking(row)) for row in finished[key]),
+            tuple(own for row in finished[key] if (own := own_target(row, "id_accuracy")) is not None),
         )
         for key, count in planned.items()
     ]

@@ -46,14 +46,24 @@ def without_stages(config: ChainConfig, method: str) -> ChainConfig:
     return replace(plain, optimizer=replace(config.optimizer, cooling=None))
 
 
+def fitted(config: ChainConfig, method: str) -> ChainConfig:
+    """The preset for this method: one without stages takes only what it can use."""
+    if config != LAPTOP or not (method in ("cot", "e2e") or method.startswith("mixture")):
+        return config
+    return without_stages(config, method)
+
+
 def preset_in(words: Sequence[str]) -> ChainConfig | None:
-    """The preset that the words of a command line name by --preset, from which their other fields depart."""
+    """The preset that the words of a command line name by --preset, from which their other fields depart.
+
+    It is fitted to the method that the words name: `--preset laptop --method cot` is as good a command.
+    """
     named = value_in(words, "--preset")
     if named is None:
         return None
     for name, config in PRESETS.items():
         if name == named:
-            return config
+            return fitted(config, value_in(words, "--method") or config.method)
     raise BadInput(
         "preset", f"must be one of {', '.join(PRESETS)}{closest(named, list(PRESETS))}; got {named!r}"
     )

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from internalize.contract import RunState, still_speaking
+from internalize.contract import RunState, named, still_speaking
 from internalize.display.terminal import PlainConsole, errors_console, fleet_view, results_table
 from internalize.errors import Interrupted, RunFailed, require
 from internalize.runs.folder import Run
-from internalize.runtime.execution import Execution, result_of
+from internalize.runtime.execution import Execution, result_of, say_if_done
 from internalize.runtime.fleet.driver import Outcome
 from internalize.runtime.fleet.pool import execute_many
 from internalize.runtime.kind import Columns, Prepared, prepare_by
@@ -42,7 +42,11 @@ class SideBySide:
         return [prepared, *(prepare_by(kind, other, prepared.copies) for other in others)]
 
     def train(self, prepared: Prepared, execution: Execution) -> list[Outcome]:
-        return train_side_by_side(self.with_seeds(prepared), execution, self.workers, f"{self.seeds} seeds")
+        every = self.with_seeds(prepared)
+        for other in every[1:] if not execution.quiet and not execution.fresh else []:  # of the first it was said
+            if (folder := other.folder(execution.out)).exists():
+                say_if_done(other, folder)
+        return train_side_by_side(every, execution, self.workers, f"{self.seeds} seeds")
 
 
 def train_side_by_side(
@@ -104,7 +108,7 @@ def report_side_by_side(
                 for run, result in zip(runs, results, strict=True)]  # fmt: skip
         console.print(results_table(f"{len(runs)} runs", ["seed", "hash", *columns], rows))
         for name, rate in found.items():
-            console.print(f"{name.replace('_', ' ')}: {rate.successes} of {rate.trials}, {rate}")
+            console.print(f"{named(name)}: {rate.successes} of {rate.trials}, {rate}")
         for run, found_of in zip(runs, results, strict=True):
             if said := still_speaking(found_of):
                 console.print(f"warning: seed {_names(run)[0]} {said}", style="yellow", soft_wrap=True)
