@@ -382,10 +382,11 @@ def test_stages_are_left_out_where_all_are_too_many(internalized: Run, made: Mad
     assert thin_out([1, 2, 3], 1) == [3]
     subject = open_subject(internalized.path)
     three = 3 * bundles.weights_size(subject) / 1e6  # two stages and the untrained model
-    allowance = bundles.Allowance([subject], 1.01 * three)
+    allowance = bundles.Allowance([subject], 1.1 * three + bundles.last_probes_size(subject) / 1e6)
     assert allowance.kept(subject) == [1, 4]
-    assert not allowance.has_room(10_000), "probes come after weights"
-    assert bundles.Allowance([subject], 5).has_room(10_000)
+    assert not allowance.has_room(10_000, subject, 1), "probes come after weights"
+    assert allowance.has_room(10_000, subject, 4), "but those of the last stage are always there"
+    assert bundles.Allowance([subject], 5).has_room(10_000, subject, 1)
     text = made.path.read_text(encoding="utf-8")
     (packed,) = re.findall(r'id="probes-0-1">([^<]*)<', text)
     assert len(base64.b64decode(packed)) == probes_size(subject, subject.shown(2)), "as was foreseen"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -39,6 +40,8 @@ METHODS = {
     "left": "Internalized",
     "right": "Internalized (right)",
     "inductive": "Internalized (leaps)",
+    "even": "Internalized (evenly)",
+    "geometric": "Internalized (doubling)",
     "mixture": "Mixture of lengths",
 }
 
@@ -77,6 +80,7 @@ def make_bundle(
     for number, subject in enumerate(subjects):
         progress(subject.title)
         bundle.data["models"].append(add_model(bundle, number, subject, allowance, progress))
+    tell_apart(bundle.data["models"])
     add_construction(bundle, first)
     bundle.data["made"] = provenance(first)
     return bundle
@@ -118,7 +122,10 @@ def describe_inputs(subject: Subject) -> Json:
 
 
 class Allowance:
-    """How much of every model fits: the same share of stages for all of them, then probes with what is left."""
+    """How much of every model fits: the same share of stages for all of them, then probes with what is left.
+
+    The probes of a last stage that hides states come first: there one wants to see what is read though not said.
+    """
 
     def __init__(self, subjects: Sequence[Subject], megabytes: float) -> None:
         self.live = [subject for subject in subjects if self.is_live(subject)]
@@ -126,9 +133,13 @@ class Allowance:
         last = sum(2 * weights_size(s) for s in self.live)
         more = sum(weights_size(s) * (len(s.stages) - 1) for s in self.live)
         room = megabytes * 1e6
+        self.sure = {s.title: last_probes_size(s) for s in self.live if len(s.stages) > 1}
+        if sum(self.sure.values()) > room / 8:
+            self.sure = {}
+        last += sum(self.sure.values())
         self.share = 1.0 if more == 0 else min(1.0, max(0.0, (room - last) / more))
         self.left = max(0.0, room - last - self.share * more)
-        self.waiting = sum(len(self.kept(s)) for s in self.live)
+        self.waiting = sum(len(self.kept(s)) for s in self.live) - len(self.sure)
         self.is_tight = room < 2 * (last + self.share * more)
 
     def is_live(self, subject: Subject) -> bool:
@@ -141,8 +152,10 @@ class Allowance:
             return thin_out(stages, 40)
         return thin_out(stages, 1 + int(self.share * (len(stages) - 1) + 1e-9))
 
-    def has_room(self, count: int) -> bool:
-        """Whether the next stage's probes, of so many bytes, fit into its even part of what is left."""
+    def has_room(self, count: int, subject: Subject, stage: int) -> bool:
+        """Whether this stage's probes, of so many bytes, fit into its even part of what is left."""
+        if subject.title in self.sure and stage == subject.stages[-1]:
+            return True
         part, size = self.left / max(1, self.waiting), count * 4 / 3
         self.waiting -= 1
         if size > part:
@@ -154,6 +167,11 @@ class Allowance:
 def weights_size(subject: Subject) -> float:
     """Of one stage: two bytes for a weight, and four letters for three bytes."""
     return 2 * subject.parameters * 4 / 3
+
+
+def last_probes_size(subject: Subject) -> float:
+    """Letters that the probes of the last stage take."""
+    return probes_size(subject, subject.shown(subject.stages[-1])) * 4 / 3
 
 
 def thin_out(stages: list[int], count: int) -> list[int]:
@@ -178,7 +196,7 @@ def add_model(bundle: Bundle, number: int, subject: Subject, allowance: Allowanc
     else:
         model |= {"kind": "recorded", "recorded": record_answers(subject, stages)}
     work = MATRIX_SAMPLES * subject.parameters * 2.0 * subject.config.horizon**2 * len(subject.stages)
-    if work < LARGEST_MATRIX and len(subject.stages) > 1:
+    if work < LARGEST_MATRIX and (len(subject.stages) > 1 or subject.renderer.length_hint):
         progress(f"{subject.title}: matrix")
         model["matrix"] = describe_matrix(subject)
     return model
@@ -191,7 +209,7 @@ def describe_model(subject: Subject, stages: list[int]) -> Json:
         "kind": "trained",
         "title": subject.title,
         "method": method,
-        "label": METHODS.get(method.partition(":")[0], method),
+        "label": label_of(method, subject.total_stages, subject.summary()),
         "seed": config.seed,
         "parameters": subject.parameters,
         "shape": {
@@ -210,6 +228,21 @@ def describe_model(subject: Subject, stages: list[int]) -> Json:
         "curve": describe_curve(subject),
         "summary": subject.summary(),
     }
+
+
+def label_of(method: str, stages: int, summary: Json) -> str:
+    """What the model is called beside its answers: only a run that internalized is called so."""
+    label = METHODS.get(method.partition(":")[0], method)
+    failed = stages > 1 and not summary.get("internalized", False)
+    return label.replace("Internalized", "Not internalized") if failed else label
+
+
+def tell_apart(models: list[Json]) -> None:
+    """Runs of the same method are told apart by their seeds."""
+    labels = Counter(model["label"] for model in models)
+    for model in models:
+        if labels[model["label"]] > 1:
+            model["label"] += f", seed {model['seed']}"
 
 
 def describe_stage(subject: Subject, stage: int) -> Json:
@@ -277,7 +310,7 @@ def add_weights(
         bundle.add(f"weights-{number}-{i}", pack_weights(rounded, model["precision"]))
         if subject.task.states > 1:
             shown = tuple(model["stages"][i]["shown"])
-            if allowance.has_room(probes_size(subject, shown)):
+            if allowance.has_room(probes_size(subject, shown), subject, stage):
                 model["stages"][i]["probes"], content = pack_probes(subject, rounded, start, shown)
                 bundle.add(f"probes-{number}-{i}", content)
     model["probeSamples"] = PROBE_SAMPLES

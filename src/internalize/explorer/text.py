@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from internalize.errors import require
-from internalize.explorer.bundle import LARGEST_MATRIX, METHODS, Bundle, Progress, thin_out
+from internalize.explorer.bundle import LARGEST_MATRIX, Bundle, Progress, label_of, tell_apart, thin_out
 from internalize.kinds.text.evaluation import TextPredictor, chance_of, chosen_rows, kept_of
 from internalize.kinds.text.open_text import OpenText
 from internalize.kinds.text.rendering import CutRow
@@ -37,6 +37,7 @@ def make_text_bundle(runs: Sequence[OpenText], progress: Progress = lambda _: No
     for run in runs:
         progress(run.title)
         data["models"].append(describe_model(run, list(files), [row for _, row in rows], progress))
+    tell_apart(data["models"])
     return Bundle(data)
 
 
@@ -74,10 +75,11 @@ def describe_model(run: OpenText, files: list[str], rows: list[CutRow], progress
     method = run.config.method
     views = list(views_of(run))
     costs = run.experiment.costs
+    summary = dict(run.run.status().get("summary", {}))
     return {
         "kind": "recorded",
         "title": run.title,
-        "label": METHODS.get(method.partition(":")[0], method),
+        "label": label_of(method, run.experiment.curriculum.stages, summary),
         "method": method,
         "seed": run.config.seed,
         "parameters": costs.parameters,
@@ -90,7 +92,7 @@ def describe_model(run: OpenText, files: list[str], rows: list[CutRow], progress
         "answers": [_recorded(run, *view, rows, progress) for view in views],
         "curve": describe_curve(run, files),
         "matrix": describe_matrix(run, files, progress),
-        "summary": dict(run.run.status().get("summary", {})),
+        "summary": summary,
     }
 
 

@@ -5,7 +5,13 @@ function makeBoard(app) {
   const { h, percent, digits } = Drawing;
   const { task, models, chosen, recorded, calm, setSymbols, flip, stop, toggle, update } = app, T = task.horizon;
 
-  const COLUMNS = T + 3; // q_0, q_1 … q_T, end, and one more for answers that are too long
+  let columns = T + 2; // q_0, q_1 … q_T, end
+
+  /** One more column where an answer is too long: otherwise it would only take room away. */
+  function fit() {
+    const long = (answer, m) => answer && columnsOf(models[m], chosen.stages[m], chosen.budgets[m], answer.tokens).some(({ column }) => column > T + 1);
+    columns = T + 2 + (app.answers.some(long) ? 1 : 0);
+  }
 
   /** A place in a row of the board: column 0 is q_0. */
   function cell(column, attributes, ...children) {
@@ -16,7 +22,7 @@ function makeBoard(app) {
 
   function track(children, label) {
     const made = h("div", { class: "track", role: label ? "img" : null, "aria-label": label }, children);
-    made.style.setProperty("--count", COLUMNS);
+    made.style.setProperty("--count", columns);
     return made;
   }
 
@@ -41,7 +47,7 @@ function makeBoard(app) {
   function truthRow() {
     const tokens = app.states.map((q, t) => cell(t, { class: "slot", "data-t": t || null }, h("span", { class: `token truth${t === 0 ? " start" : ""}${t === T ? " goal" : ""}`, title: `q${digits(t)} = ${task.states[q]}` }, short(task.states[q]))));
     const label = `True states: ${app.states.map((q) => task.states[q]).join(", ")}`;
-    return row("true", [h("strong", {}, "True states"), h("small", {}, `q${digits(0)} … q${digits(T)}`)], track(tokens, label), null);
+    return row("true", [h("strong", {}, "True states"), h("small", {}, task.counter ? `the sum so far, modulo ${task.states.length}` : `q${digits(0)} … q${digits(T)}, step by step`)], track(tokens, label), null);
   }
 
   const LONGEST = 7;
@@ -66,7 +72,7 @@ function makeBoard(app) {
       const typed = here && (how === "input" || how === "film") && !calm.matches, pause = how === "film" ? 70 : 28;
       places.forEach(({ column, t, ends }, k) => {
         if (t !== null) spoken.add(t);
-        if (column >= COLUMNS) return;
+        if (column >= columns) return;
         const slot = tokenSlot(model, answer, k, column, t, ends);
         if (typed) {
           slot.classList.add("typed-in");
@@ -75,11 +81,11 @@ function makeBoard(app) {
         children.push(slot);
       });
       for (let t = 1; t <= T; t++) if (!spoken.has(t)) children.push(cell(t, { class: "slot", "data-t": t }, h("span", { class: "unspoken", title: `q${digits(t)} is not said` })));
-      const over = places.filter(({ column }) => column >= COLUMNS).length;
-      if (over) children.push(cell(COLUMNS - 1, { class: "slot" }, h("span", { class: "over", title: "further tokens" }, `+${over + 1}`)));
+      const over = places.filter(({ column }) => column >= columns).length;
+      if (over) children.push(cell(columns - 1, { class: "slot" }, h("span", { class: "over", title: "further tokens" }, `+${over + 1}`)));
     }
     const kind = `model${here ? " current" : ""}`;
-    return row(kind, modelLabel(model, m, answer), track(children, answer ? spokenAnswer(model, m, answer) : "no answer was recorded for this input"), costBars(answer, costs));
+    return row(kind, modelLabel(model, m, answer), track(children, answer ? spokenAnswer(model, m, answer) : "no answer was recorded for this input"), costBars(answer, costs, measured(m)));
   }
 
   function tokenSlot(model, answer, k, column, t, ends) {
@@ -111,7 +117,16 @@ function makeBoard(app) {
     return `${model.about.label} writes ${said}. The answer is ${answer.onTarget ? "right" : "wrong"}.`;
   }
 
-  function costBars(answer, costs) {
+  /** How many inputs as in training this model answers rightly as it stands here; null where nobody measured. */
+  function measured(m) {
+    const model = models[m], i = chosen.stages[m], budget = chosen.budgets[m], { about } = model, { measured: found } = model.stages[i];
+    const cell = () => about.matrix?.id[about.matrix.stages.indexOf(model.stages[i].stage)]?.[budget - 2] ?? null;
+    if (about.lengthHint && budget === T + 1 && found.chain_id) return found.chain_id.accuracy;
+    if (budget !== null && !(about.lengthHint && budget === 2)) return cell();
+    return found?.id?.[model.target(i, null) === T ? "accuracy" : "target"] ?? null;
+  }
+
+  function costBars(answer, costs, share) {
     if (!answer) return null;
     const bar = (value, top, text, title) => {
       const line = h("span", { class: "bar" }, h("span", {}));
@@ -119,6 +134,7 @@ function makeBoard(app) {
       return h("span", { class: "cost", title }, line, h("span", { class: "amount" }, text));
     };
     return [
+      share === null ? null : bar(share, 1, `${percent(share, share < 1 && share > 0.995 ? 1 : 0)} right`, "of all inputs drawn as in training, so many are answered rightly"),
       bar(answer.passes, costs.passes, `${answer.passes} pass${answer.passes === 1 ? "" : "es"}`, "forward passes: one for each token written"),
       bar(answer.operations, costs.operations, operations(answer.operations), "floating-point operations for the whole answer"),
     ];
@@ -166,6 +182,63 @@ function makeBoard(app) {
       h("output", {}, `${value} state${value === 1 ? "" : "s"}`));
   }
 
+  // All stages at once ------------------------------------------------------------------------------------------
+
+  let climbed = { key: null, steps: [] };
+
+  /** What every stage answers to this input (of a mixture: at every budget). */
+  function allSteps() {
+    const { model } = app, mixed = model.about.lengthHint, key = [chosen.current, mixed && app.stageIndex, ...chosen.symbols].join(" ");
+    if (climbed.key !== key) {
+      const asked = mixed ? Array.from({ length: T }, (_, k) => [app.stageIndex, T + 1 - k]) : model.stages.map((_, i) => [i, null]);
+      climbed = { key, steps: asked.map(([i, budget]) => ({ i, budget, answer: model.answer(chosen.symbols, i, budget) })) };
+    }
+    return climbed.steps;
+  }
+
+  /** The staircase: one line of dots for each stage, in the columns of the board. */
+  function stairsRow() {
+    const { model } = app, mixed = model.about.lengthHint;
+    if (model.stages.length < 2 && !mixed) return null;
+    const steps = allSteps(), isHere = ({ i, budget }) => (mixed ? budget === (app.budget || 2) : i === app.stageIndex && app.budget === null);
+    const name = ({ i, budget }) => (mixed ? `${budget - 1} state${budget === 2 ? "" : "s"}` : `stage ${model.stages[i].stage}`);
+    const go = ({ i, budget }) => { stop(); chosen.stages[chosen.current] = i; chosen.budgets[chosen.current] = budget; update("stage"); };
+    const verdict = ({ answer }) => (answer === null ? "not recorded" : answer.onTarget ? "right" : "wrong");
+    const lines = steps.map((step, k) => {
+      const dots = step.answer === null ? [] : stairDots(model, step);
+      const numbered = steps.length <= 9 || k === 0 || k === steps.length - 1 || isHere(step);
+      const number = cell(0, { class: "stair-number" }, numbered ? String(mixed ? step.budget - 1 : model.stages[step.i].stage) : "");
+      const line = track([number, ...dots], null);
+      line.className = `track stair${isHere(step) ? " here" : ""}`;
+      line.title = `${name(step)}: ${verdict(step)}`;
+      line.addEventListener("click", () => go(step));
+      return line;
+    });
+    const longest = Math.max(1, ...steps.map(({ answer }) => answer?.passes ?? 0));
+    const bars = steps.map((step) => {
+      const bar = h("span", { class: `stair-bar${isHere(step) ? " here" : ""}` }, h("span", {}));
+      bar.firstChild.style.width = `${(100 * (step.answer?.passes ?? 0)) / longest}%`;
+      return bar;
+    });
+    const wrong = steps.filter(({ answer }) => answer && !answer.onTarget), label = `${mixed ? "All budgets" : "All stages"} on this input: ${steps.map((step) => `${name(step)} ${verdict(step)}`).join(", ")}`;
+    const made = row("stairs", [h("strong", {}, mixed ? "All budgets at once" : "All stages at once"), h("small", {}, "same input; click a line", wrong.length ? h("span", { class: "bad" }, `; ${wrong.length} of ${steps.length} wrong`) : "")],
+      h("div", { class: "stair-lines", role: "img", "aria-label": label }, lines), [h("div", { class: "stair-bars" }, bars), h("span", { class: "amount" }, "passes")]);
+    made.style.setProperty("--pitch", `${Math.max(7, Math.min(14, 128 / steps.length))}px`);
+    return made;
+  }
+
+  function stairDots(model, { i, budget, answer }) {
+    const spoken = new Set(), made = [];
+    columnsOf(model, i, budget, answer.tokens).forEach(({ column, t, ends }, k) => {
+      if (t !== null) spoken.add(t);
+      if (ends || column >= columns) return;
+      const right = t !== null && answer.tokens[k] - task.symbols.length === app.states[t], last = k === answer.tokens.length - 2;
+      made.push(cell(column, { class: `dot ${right ? "right" : "wrong"}${last ? " answer" : ""}` }));
+    });
+    for (let t = 1; t <= T; t++) if (!spoken.has(t)) made.push(cell(t, { class: "dot" }));
+    return made;
+  }
+
   /** All counterfactuals: each symbol replaced by each other one. */
   function flipRow() {
     const { model } = app;
@@ -183,5 +256,5 @@ function makeBoard(app) {
     return row("flips-row", [h("strong", {}, "One symbol changed"), h("small", { title: "for each symbol: what it could be instead → what the model would answer" }, `symbol → answer; ${changed} of ${all} change it`, wrong ? h("span", { class: "bad" }, `; ${wrong} wrong`) : "")], track(cells, null), null);
   }
 
-  return { symbolRow, truthRow, stageRow, modelRow, flipRow, spokenAnswer, LONGEST };
+  return { symbolRow, truthRow, stageRow, modelRow, stairsRow, flipRow, spokenAnswer, fit, LONGEST };
 }

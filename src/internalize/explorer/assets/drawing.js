@@ -201,19 +201,20 @@ const Drawing = (() => {
   /** Arcs from one position to those that it reads. names: what stands there; labels: which position it is, σ or q;
    *  shares: one for each position up to `query`. */
   function arcs(place, { names, labels, shares, query, choose }) {
-    const room = Math.max(300, place.clientWidth), step = Math.max(15, Math.min(40, (room - 10) / names.length));
-    const W = step * names.length + 10, H = Math.min(165, 36 + 0.42 * W), x = (p) => 5 + (p + 0.5) * step;
+    const room = Math.max(300, place.clientWidth), letters = Math.min(8, Math.max(...names.map((name) => name.length)));
+    const step = Math.max(15, Math.min(Math.max(44, 9 * letters), (room - 10) / names.length)), most = Math.max(2, Math.floor(step / 8)), wide = Math.min(step - 2, Math.max(24, 8 * Math.min(letters, most)));
+    const W = step * names.length + 10, H = Math.min(190, 60 + 0.3 * W), x = (p) => 5 + (p + 0.5) * step, farthest = Math.max(1, query);
     const curves = [], texts = [];
     shares.forEach((share, p) => {
       if (share < 0.01) return;
-      const lift = Math.min(H - 46, 14 + Math.abs(query - p) * step * 0.42), base = H - 42;
+      const base = H - 42, lift = 14 + (base * 4 / 3 - 20) * Math.sqrt(Math.abs(query - p) / farthest); // a bow is three quarters as high as its handles
       const d = p === query ? `M${f(x(p) - 4)},${base} c-7,-20 15,-20 8,0` : `M${f(x(p))},${base} C${f(x(p))},${f(base - lift)} ${f(x(query))},${f(base - lift)} ${f(x(query))},${base}`;
       curves.push(s("path", { d, class: "attention", "stroke-width": (0.6 + 7 * share).toFixed(2), "stroke-opacity": (0.15 + 0.85 * Math.sqrt(share)).toFixed(2) }, s("title", {}, `${labels[p]} = ${names[p]}: ${percent(share)}`)));
     });
     names.forEach((name, p) => {
       const button = s("g", { class: `place${p === query ? " here" : ""}` },
-        s("rect", { x: x(p) - Math.min(step - 2, 24) / 2, y: H - 40, width: Math.min(step - 2, 24), height: 22, rx: labels[p].startsWith("q") ? 11 : 4 }),
-        s("text", { x: x(p), y: H - 25, "font-size": Math.min(12, step * 0.52) }, name.length > 4 ? `${name.slice(0, 3)}…` : name),
+        s("rect", { x: x(p) - wide / 2, y: H - 40, width: wide, height: 22, rx: labels[p].startsWith("q") ? 11 : 4 }),
+        s("text", { x: x(p), y: H - 25, "font-size": Math.min(12, step * 0.52) }, name.length > most ? `${name.slice(0, most - 1)}…` : name),
         s("text", { x: x(p), y: H - 5, "font-size": Math.min(10, step * 0.5), class: "tick" }, labels[p]));
       button.addEventListener("click", () => choose(p));
       texts.push(button);

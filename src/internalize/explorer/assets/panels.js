@@ -36,7 +36,7 @@ const Panels = (() => {
     };
     const chain = about.lengthHint && stage.measured.chain_id ? ` Asked for the whole chain: ${measured("chain_id")} and ${measured("chain_ood")}.` : "";
     const target = app.model.target(app.stageIndex, null), missed = target === app.task.horizon ? "" : ` This stage ends at q${digits(target)} and does not say q${digits(app.task.horizon)}: the curve, which asks for q${digits(app.task.horizon)}, falls for that reason.`;
-    say("curve-text", `Share of right answers on inputs as in training (ID) and on unlike ones (OOD). At the end of stage ${stage.stage}: ID ${measured("id")}, OOD ${measured("ood")}, with 95 % intervals.${chain}${missed}${coverage(about)} Each dotted line ends a stage. Click to go there.`);
+    say("curve-text", `Share of right answers on inputs as in training (ID) and on unlike ones (OOD). At the end${app.model.stages.length > 1 ? ` of stage ${stage.stage}` : ""}: ID ${measured("id")}, OOD ${measured("ood")}, with 95 % intervals.${chain}${missed}${coverage(about)}${app.model.stages.length > 1 ? " Each dotted line ends a stage: states are taken away, and the curve may fall until the model can do without them. Click to go there." : ""}`);
     const lines = [{ name: "ID: inputs as in training", values: about.curve.id, tone: "id" }, { name: "OOD: inputs unlike training", values: about.curve.ood, tone: "ood" }];
     Drawing.curve(element("curve"), {
       iterations: about.curve.iteration, stages: about.curve.stage, lines, current: stage.stage,
@@ -48,7 +48,7 @@ const Panels = (() => {
   function coverage({ summary }) {
     const { possible_inputs: possible, views_per_input: views } = summary;
     if (!possible || !views) return "";
-    const count = possible < 1e7 ? possible.toLocaleString("en") : possible.toExponential(0).replace(/e\+(\d+)/, (_, power) => ` · 10^${power}`);
+    const count = possible < 1e7 ? possible.toLocaleString("en") : possible.toExponential(0).replace(/e\+(\d+)/, (_, power) => ` · 10${power.replace(/\d/g, (d) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[d])}`);
     return views >= 1
       ? ` There are ${count} possible inputs; training saw each of them ${Math.round(views).toLocaleString("en")} times on average.`
       : ` There are ${count} possible inputs; training saw ${views < 1e-4 ? "hardly any" : percent(views, 2)} of them.`;
@@ -61,16 +61,18 @@ const Panels = (() => {
   function matrix(app) {
     const { about } = app.model, panel = element("matrix-panel"), T = app.task.horizon;
     panel.hidden = !about.matrix;
+    document.querySelector(".columns").classList.remove("low-matrix");
     if (panel.hidden) return;
+    document.querySelector(".columns").classList.toggle("low-matrix", about.matrix.stages.length < 9); // the search stands where there is room
     const { stages, samples } = about.matrix, values = about.matrix[matrixInputs];
     const own = app.model.format(app.stageIndex, app.budget).length;
     const asked = about.lengthHint ? "asked for by its length token" : "made to write that many";
-    say("matrix-text", `Rows: stages. Columns: how many states the model is ${asked}. Cells: share of right answers (${samples} inputs). The outlined cell is the one you see above. Click to go to another.`);
+    say("matrix-text", `${stages.length > 1 ? "Rows: stages. " : ""}Columns: how many states the model is ${asked}. Cells: share of right answers (${samples} inputs). The outlined cell is the one you see above. Click to go to another.`);
     element("matrix-inputs").replaceChildren(...["id", "ood"].map((name) =>
       h("button", { type: "button", "aria-pressed": String(name === matrixInputs), onclick: () => { matrixInputs = name; matrix(app); } }, name === "id" ? "as in training (ID)" : "unlike training (OOD)")));
     grid(element("matrix"), {
       columns: Array.from({ length: T }, (_, k) => String(k + 1)),
-      rows: stages.map((stage) => `stage ${stage}`),
+      rows: stages.length > 1 ? stages.map((stage) => `stage ${stage}`) : ["right, %"],
       label: `Accuracy of ${stages.length} stages at ${T} answer lengths; stage ${app.stage.stage} with ${own} states: ${percent(values[stages.indexOf(app.stage.stage)]?.[own - 1] ?? 0)}`,
       cell: (i, k) => ({ shade: values[i][k] ** 2, text: String(Math.round(100 * values[i][k])), mark: stages[i] === app.stage.stage && k + 1 === own }),
       choose: (i, k) => app.goTo(stages[i], k + 2),
@@ -210,17 +212,28 @@ const Panels = (() => {
         layer === 0 ? "before layer 1" : `after layer ${layer}`)));
   }
 
+  /** Where this view has no probes: why, and the way to those that there are. */
+  function noProbes(app, stage) {
+    const { stages } = app.model, way = (text, go) => h("button", { type: "button", onclick: go }, text), others = stages.filter((other) => other.probes);
+    element("probes").replaceChildren();
+    if (stage.probes) {
+      say("probes-text", "The probes were fitted on answers of another length.");
+      element("probe-layers").replaceChildren(way("ask for the answer alone", () => app.goTo(stage.stage, stage.shown.length + 1)));
+      return;
+    }
+    say("probes-text", `To keep the page small it has no probes for this stage${others.length ? "; these have some:" : ". internalize explore --megabytes gives it more room."}`);
+    element("probe-layers").replaceChildren(...others.map((other) => way(`stage ${other.stage}`, () => app.goTo(other.stage))));
+  }
+
   /** What linear probes read: trained beside untrained. */
   function probes(app, seen, names) {
     const { model, task, stageIndex: i } = app, stage = model.stages[i], panel = element("probes-panel"), T = task.horizon;
-    const usual = app.budget === null || model.about.lengthHint;
-    panel.hidden = !usual || task.states.length < 2;
+    panel.hidden = task.states.length < 2 || (app.budget !== null && !model.about.lengthHint);
     if (panel.hidden) return;
     say("probes-title", "Which states can be read inside, though they are not said?");
-    if (!stage.probes) {
-      say("probes-text", "The probes of this stage were left out to keep the page small: internalize explore --megabytes gives it more room.");
-      element("probe-layers").replaceChildren();
-      element("probes").replaceChildren();
+    const fitted = model.about.lengthHint ? (app.budget || 2) === stage.shown.length + 1 : true;
+    if (!stage.probes || !fitted) {
+      noProbes(app, stage);
       return;
     }
     const depth = model.about.shape.depth, prompt = T + 1 + (model.about.lengthHint ? 1 : 0), places = prompt + stage.shown.length;
@@ -284,7 +297,7 @@ const Panels = (() => {
       return { token, share: shares[token] };
     }));
     grid(element("lens"), {
-      columns: names, rows: Array.from({ length: depth + 1 }, (_, k) => (k === depth ? "before layer 1" : `after layer ${depth - k}`)), ratio: 0.9, most: 34,
+      columns: names, least: 15, rows: Array.from({ length: depth + 1 }, (_, k) => (k === depth ? "before layer 1" : `after layer ${depth - k}`)), ratio: 0.9, most: 34,
       label: "Logit lens: the likeliest next token after every layer at every position",
       cell: (row, p) => {
         const { token, share } = said[p][depth - row];

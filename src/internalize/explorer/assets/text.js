@@ -163,8 +163,9 @@
     const share = about.summary.id_accuracy ?? last.measured.id?.accuracy, chance = data.files[0].chance;
     const lost = share !== undefined && share < chance + 0.5 * (1 - chance);
     const many = about.stages.length > 1, begun = about.curve.files.id?.[0], never = lost && begun !== undefined && begun < 0.5;
-    element("headline").textContent = about.mixture ? "One model, every length of answer" : !many ? "A language model answers" : never ? "A model that never learned its chain" : lost ? "A model that lost its thread" : "The words go, the answer stays";
-    const right = share === undefined ? "" : ` It is right on ${percent(share)} of the questions held out${lost ? ` (always the commonest answer: ${percent(chance, 0)})` : ""}.`;
+    element("headline").textContent = about.mixture ? "One model, every length of answer" : !many ? "A language model answers" : never ? "A model that never learned its chain" : lost ? "A model that lost its thread" : about.summary.internalized ? "The words go, the answer stays" : last.stage < about.totalStages ? "The words did not all go" : "The words go, and some answers with them";
+    const ended = many && !about.mixture && last.stage < about.totalStages ? ` Training ended at stage ${last.stage} of ${about.totalStages}.` : "";
+    const right = share === undefined ? ended : `${ended} It is right on ${percent(share)} of the questions held out${lost ? ` (always the commonest answer: ${percent(chance, 0)})` : ""}.`;
     const story = about.mixture ? "One token in front tells it how many words it may write before the answer." : about.pauses ? "First it learned to answer with a chain of words. Then pauses took their place, stage by stage." : many ? "First it learned to answer with a chain of words. Then the words were taken away, stage by stage." : "";
     element("lead").textContent = `This language model has ${about.parameters.toLocaleString("en")} parameters and was trained on ${data.data}. ${story}${right} You see answers that were recorded, to ${rows.length} questions.${many ? ` Drag the slider: what is faint is no longer said.` : ""}`;
   }

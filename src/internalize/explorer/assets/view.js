@@ -125,13 +125,21 @@ const App = (() => {
     const letters = Math.min(board.LONGEST, Math.max(...[...task.symbols, ...task.states].map((name) => name.length)));
     element("board").style.setProperty("--letters", Math.max(1.5, letters));
     element("board").classList.toggle("long-names", letters > 2);
-    const rows = [board.symbolRow(), board.truthRow(), board.stageRow(), ...order.map((m) => board.modelRow(models[m], m, costs, how))];
+    board.fit();
+    const [first, ...others] = order.map((m) => board.modelRow(models[m], m, costs, how));
+    const rows = [board.symbolRow(), board.truthRow(), board.stageRow(), first, slow.stairs, ...others, slow.flips];
     element("board").replaceChildren(...rows.filter((made) => made));
-    flipPlace = h("div", {});
-    element("board").append(flipPlace);
     if (live && focused) element(focused)?.focus({ preventScroll: true });
   }
-  let flipPlace = null;
+
+  /** The slower rows of the board: the old ones stay until the new ones are there, so that nothing jumps. */
+  const slow = { stairs: h("div", {}), flips: h("div", {}) };
+
+  function renew(name, made) {
+    const next = made ?? h("div", {});
+    slow[name].replaceWith(next);
+    slow[name] = next;
+  }
 
   // Update ----------------------------------------------------------------------------------------------------
 
@@ -149,7 +157,8 @@ const App = (() => {
     const own = ++drawn;
     const slower = () => {
       if (own !== drawn) return;
-      flipPlace.replaceWith(board.flipRow() ?? "");
+      renew("stairs", board.stairsRow());
+      renew("flips", board.flipRow());
       Panels.walk(app);
       Panels.curve(app);
       Panels.matrix(app);
@@ -261,13 +270,14 @@ const App = (() => {
       : `follows the ${task.states.length} states of ${task.name} through ${T} symbols`;
     const share = (about.summary.id_accuracy ?? last.measured.id?.accuracy), right = share === undefined ? "" : ` and is right on ${percent(share)} of newly drawn inputs`;
     const chance = Math.max(...data.inputs.id.shares), lost = share !== undefined && share < chance + 0.5 * (1 - chance);
-    element("headline").textContent = about.kind !== "constructed" && model.stages.length > 1
-      ? (lost ? "A network that lost its thread" : "The words go, the answer stays")
-      : about.lengthHint ? "One network, every length of answer" : "A network that answers here";
-    const own = last.shown.length, end = own === 1 ? "At the end it says the answer alone" : `At the end of this run it still writes ${own} states`;
+    const own = last.shown.length, ended = last.stage === about.totalStages, guess = ` (guessing: ${percent(chance, 0)})`;
+    element("headline").textContent = model.stages.length < 2 || about.kind === "constructed"
+      ? (about.lengthHint ? "One network, every length of answer" : "A network that answers here")
+      : about.summary.internalized ? "The words go, the answer stays" : lost ? "A network that lost its thread" : ended ? "The words go, and some answers with them" : "The words did not all go";
+    const end = ended && own === 1 ? "At the end it says the answer alone" : `Training ended at stage ${last.stage} of ${about.totalStages}: it still writes ${own} state${own === 1 ? "" : "s"}`;
     const chain = model.stages.length > 1
-      ? `This small transformer ${what}. First it learned to write down every state on the way. Then these words were taken away, stage by stage. ${end}${right}${lost ? ` (guessing would be right on ${percent(chance, 0)})` : ""}. Drag the slider, change a symbol: the models run in this page.`
-      : `This small transformer ${what}${about.lengthHint ? ". One token in the prompt tells it how long its answer must be. Asked for the answer alone, it" : "; it"}${right.replace(" and", "")}. ${about.lengthHint ? "Drag the budget, change" : "Change"} a symbol: the model runs in this page.`;
+      ? `This small transformer ${what}. First it learned to write down every ${task.counter ? "sum" : "state"} on the way. Then these words were taken away, stage by stage. ${end}${right}${about.summary.internalized ? "" : guess}. Drag the slider, change a symbol: the models run in this page.`
+      : `This small transformer ${what}${about.lengthHint ? ". One token in the prompt tells it how long its answer must be. Asked for the answer alone, it" : "; it"}${right.replace(" and", "")}${about.lengthHint || about.summary.succeeded ? "" : guess}. ${about.lengthHint ? "Drag the budget, change" : "Change"} a symbol: the model runs in this page.`;
     element("lead").textContent = chain;
     if (recorded.length) {
       const note = element("recorded-note");
@@ -352,6 +362,8 @@ const App = (() => {
     });
   }
 
+  const longest = T * (Math.max(...task.symbols.map((name) => name.length)) + (single ? 0 : 1));
+  element("typed").style.width = `${Math.max(17, Math.min(38, 3 + 0.64 * longest))}rem`;
   words();
   help();
   setSymbols(firstInput());
