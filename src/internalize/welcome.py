@@ -122,7 +122,9 @@ complete -o filenames -F _internalize internalize
 """
 
 
-FISH_RUNS = "(set -q INTERNALIZE_RUNS; or set -l INTERNALIZE_RUNS runs; command ls $INTERNALIZE_RUNS 2>/dev/null)"
+FISH_RUNS = (
+    "(set -q INTERNALIZE_RUNS; or set -l INTERNALIZE_RUNS runs; command ls $INTERNALIZE_RUNS 2>/dev/null)"
+)
 
 
 def completion_command(arguments: CompletionArguments) -> None:

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from internalize.runs.commands import listing
 from internalize.runs.folder import Identity
 from internalize.runs.index import Filter, Store
+from internalize.runs.listing import listing
 
 TASKS = ("C2", "C3", "C5", "C7", "S3")
 METHODS = ("cot", "e2e", "left", "right", "mixture")
