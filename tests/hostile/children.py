@@ -49,7 +49,8 @@ class Outcome:
         A command ends with 0, 1 or 2, or as a training does that is asked to stop; and whatever it refuses, it
         refuses in one line.
         """
-        said = [line for line in self.err.splitlines() if line.startswith("internalize: ")]
+        lines = self.err.splitlines()
+        said = [line for line in lines if line.startswith("internalize: ")]
         said = [line for line in said if not line.startswith("internalize: warning: ")]
         stopped = self.code in (STOPPED, -signal.SIGTERM) and self.words[0] in {
             name.split()[0] for name in TRAINING
@@ -60,7 +61,10 @@ class Outcome:
             return "a traceback"
         if self.seconds > seconds:
             return f"took {self.seconds:.0f} s"
-        if self.code == 2 and (len(said) != 1 or len(self.err.splitlines()) > 1 + self.err.count("warning: ")):
+        every = len(said) if self.words[0] in OF_SWEEPS else 1
+        if self.code == 2 and (
+            len(said) != every or not said or len(lines) > every + self.err.count("warning: ")
+        ):
             return "a refusal that is not one line"
         if self.code == 1 and not said and not self.out.strip():
             return "a failure without a word"
@@ -72,6 +76,8 @@ class Outcome:
 
 
 STOPPED = 128 + signal.SIGTERM
+OF_SWEEPS = ("sweep", "plan", "collect", "atlas")
+"""Commands that refuse a sweep with a line for each of its problems."""
 
 
 class Children:
@@ -90,8 +96,8 @@ class Children:
         """One command in a folder. patience: seconds of processor after which it is asked to stop by SIGTERM.
 
         more: `environment`, variables; `die`, before which of its changes to files it is killed; `count`, a
-        file that is told how many changes there were; `writable`, the largest file in bytes; `stranger`, whether
-        it runs as somebody who owns nothing here.
+        file that is told how many changes there were; `writable`, the largest file in bytes; `stranger`,
+        whether it runs as somebody who owns nothing here.
         """
         assert self._server.stdin is not None and self._server.stdout is not None  # noqa: PT018
         case = {"words": words, "folder": str(folder), "patience": patience, **more}

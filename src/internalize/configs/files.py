@@ -59,9 +59,20 @@ def _from_json(text: str, where: str) -> Any:
         return dict(pairs)
 
     try:
-        return json.loads(text, object_pairs_hook=object_of)
+        value = json.loads(text, object_pairs_hook=object_of)
+        require_whole_letters(text, value, where)
+        return value
     except (ValueError, RecursionError) as error:
         raise BadInput(where, f"the file is not JSON: {error}") from None
+
+
+def require_whole_letters(text: str, value: Any, where: str) -> None:
+    r"""Refuse JSON in which `\ud800` spells half of a letter: no file and no library takes it as text."""
+    try:
+        if "\\ud" in text.lower():
+            json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise BadInput(where, "a text in it holds half of a letter (\\ud800 … \\udfff)") from None
 
 
 def _from_yaml(text: str, where: str) -> Any:

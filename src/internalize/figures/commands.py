@@ -87,10 +87,14 @@ def _progress(found: dict[str, Any]) -> str:
 
 def _verdicts_told(folder: Path) -> str:
     """`3 confirmed, 1 planned`, from the results that are there."""
+    from internalize.figures.report import read_record
+
     try:
-        words = [claim["verdict"] for claim in read_json(folder / VERDICT)["claims"]]
-    except (OSError, ValueError, KeyError):
+        words = [claim["verdict"] for claim in read_record(folder / VERDICT)["claims"]]
+    except FileNotFoundError:
         return "not made"
+    except (OSError, ValueError):
+        return "damaged"
     return ", ".join(f"{words.count(word)} {word}" for word in dict.fromkeys(words)) or "not judged"
 
 
