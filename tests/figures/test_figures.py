@@ -190,6 +190,7 @@ def test_a_verdict_that_is_not_whole_is_refused(
     assert [path.name for path in tmp_path.iterdir()] == ["heads"]
 
 
+@pytest.mark.filterwarnings("always::internalize.errors.RunWarning")
 def test_a_damaged_verdict_does_not_hide_the_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made = Path(__file__).resolve().parents[2] / "results"
     for name in ("construction-size", "heads"):

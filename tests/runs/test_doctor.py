@@ -23,7 +23,17 @@ def test_doctor_finds_what_is_wrong(tmp_path: Path, capsys: Output, monkeypatch:
     found = json.loads(capsys.readouterr().out)
     names = {finding["name"] for finding in found["findings"]}
     assert found["healthy"] is True
-    assert names >= {"python", "torch", "devices", "threads", "folder", "disk", "extra wandb", "runs"}
+    assert names >= {
+        "python",
+        "torch",
+        "devices",
+        "threads",
+        "folder",
+        "kernels",
+        "disk",
+        "extra wandb",
+        "runs",
+    }
     assert not list(tmp_path.glob(".doctor*"))
 
     make_runs(tmp_path, 1)
