@@ -16,12 +16,12 @@ import time
 import torch
 
 from internalize.curricula import find_curriculum
-from internalize.kinds.chain.state import TrainingData
+from internalize.kinds.chain.data import TrainingData
 from internalize.models.gpt2 import GPT2, ModelConfig
 from internalize.models.parameters import AdamW, flatten_parameters
 from internalize.models.path import make_step
 from internalize.runtime.kind import Streams
-from internalize.sequences.rendering import Renderer, vocabulary_of
+from internalize.sequences import Renderer, vocabulary_of
 from internalize.tasks.inputs import parse_inputs
 from internalize.tasks.names import parse_task
 

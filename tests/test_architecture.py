@@ -36,7 +36,10 @@ ROOMS = [
     "explorer",
     "demo",
     "benchmarks",
+    "help",
     "cli",
+    "welcome",
+    "__main__",
 ]
 """From the ground up: a room imports only from itself and from rooms above it (measure comes before the
 constructions, which are predictors too)."""

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from internalize.cli import main
-from internalize.kinds.chain.commands import PRESETS, preset_in
+from internalize.kinds.chain.presets import PRESETS, preset_in
 
 SMALL = (
     "--horizon 2 --iterations 4 --model.depth 1 --model.width 8 --model.heads 2 --batch 4 --kernel plain "

@@ -26,7 +26,7 @@ def blocks(language: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Stranger:
-    """A folder with nothing in it but the examples, and the package from its wheel."""
+    """A folder with nothing in it, and the package from its wheel."""
 
     folder: Path
     site: Path
@@ -56,11 +56,11 @@ class Stranger:
 def stranger(tmp_path_factory: pytest.TempPathFactory) -> Stranger:
     source, site, stranger_folder = (tmp_path_factory.mktemp(name) for name in ("source", "site", "empty"))
     shutil.copytree(ROOT / "src", source / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    shutil.copytree(ROOT / "examples", source / "examples", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source / name)
     build = ["-m", "build", "--wheel", "--no-isolation", "--outdir", "dist"]
     subprocess.run([sys.executable, *build], capture_output=True, check=True, cwd=source)
-    shutil.copytree(ROOT / "examples", stranger_folder / "examples")
     wheel = next((source / "dist").glob("*.whl"))
     install = ["-m", "pip", "install", "--quiet", "--no-deps", "--target", str(site), str(wheel)]
     subprocess.run([sys.executable, *install], capture_output=True, check=True, cwd=source)
@@ -110,6 +110,22 @@ def test_the_commands_of_the_readme(command: str, stranger: Stranger, run: str) 
         low, high = result["interval"]
         assert low <= result["accuracy"] <= high
         assert 1 <= result["response_length"] <= 14
+
+
+def without_times(text: str) -> list[str]:
+    return re.sub(r" +\d+ s$", " N s", text, flags=re.MULTILINE).splitlines()
+
+
+def test_the_readme_shows_what_is_printed(stranger: Stranger) -> None:
+    """Every command of its console blocks, for real, in a folder of its own."""
+    (stranger.folder / "console").mkdir()
+    there = Stranger(stranger.folder / "console", stranger.site)
+    (block,) = blocks("console")
+    commands = re.findall(r"^\$ internalize (.*)\n((?:[^$\n].*\n)*)", block, flags=re.MULTILINE)
+    assert len(commands) == 4
+    for command, shown in commands:
+        printed = there.internalize(shlex.split(command))
+        assert without_times(printed) == without_times(shown), command
 
 
 def test_the_python_of_the_readme(stranger: Stranger) -> None:

@@ -344,6 +344,11 @@ def test_planning_executes_only_what_was_run_or_allowed(
         assert main(command) == 0
 
 
+def test_nobody_is_asked_about_the_figures_of_this_package() -> None:
+    figure = "internalize.figures.paper.attention_parity:FIGURE@smoke"
+    assert main(["sweep", figure, "--dry-run", "--no-estimate"]) == 0
+
+
 def test_where_nothing_can_be_written_trust_lasts_as_long_as_the_process(
     alarm: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

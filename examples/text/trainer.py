@@ -1,6 +1,6 @@
 """Hugging Face's Trainer follows a curriculum of this package: additions whose carries are taken away.
 
-    internalize data make addition:2 --n 4000 --split test=200 --out rows/train.jsonl
+    internalize data make addition:2 --n 4000 --split test=200 --file rows/train.jsonl
     python examples/text/trainer.py rows 2000
 
 Needs accelerate, which the Trainer needs.
@@ -58,5 +58,7 @@ def main(folder: Path, steps: int) -> list[dict[str, float]]:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
     for found in main(Path(sys.argv[1]), int(sys.argv[2])):
         print(found)

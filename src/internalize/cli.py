@@ -5,18 +5,22 @@ from __future__ import annotations
 import errno
 import os
 import re
+import shlex
 import shutil
 import sys
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from importlib import import_module
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from internalize.configs.command_line import parse
 from internalize.configs.files import dropping_remarks, lead_nowhere, outliving_the_reader, require_plain
 from internalize.configs.named import trusting
-from internalize.errors import BadInput, Interrupted, RunFailed, RunWarning, closest, require_seed
+from internalize.errors import BadInput, Interrupted, RunFailed, RunWarning, closest, require, require_seed
+from internalize.help import overview
 
 
 class Command(NamedTuple):
@@ -116,8 +120,8 @@ COMMANDS: dict[str, Command] = {
                         "what went right or wrong in a run, and what to try"),
     "construct": Command("internalize.analysis.construction", "ConstructArguments", "construct_command",
                          "a counter's transformer written by hand, certified, and beside a trained one"),
-    "figures": Command("internalize.figures.commands", "FiguresArguments", "figures_command",
-                       "the figures of the paper: what is done, how long the rest takes, verdicts"),
+    "figures": Command("internalize.figures.paper", "FiguresArguments", "figures_command",
+                       "the figures of the paper, and the verdicts on their claims"),
     "figure": Command("internalize.figures.commands", "FigureArguments", "figure_command",
                       "one figure of the paper: run what is missing, draw it, judge its claims"),
     "report": Command("internalize.figures.commands", "ReportArguments", "report_command",
@@ -128,6 +132,10 @@ COMMANDS: dict[str, Command] = {
                      "this engine against Hugging Face's GPT-2 and AdamW, in one run"),
     "tasks": Command("internalize.tasks.names", "TasksArguments", "tasks_command",
                      "list the tasks, or show one of them"),
+    "examples": Command("internalize.welcome", "ExamplesArguments", "examples_command",
+                        "copy the examples (sweeps, circuits, networks) into a folder of your own"),
+    "completion": Command("internalize.welcome", "CompletionArguments", "completion_command",
+                          "let your shell complete commands, options and runs"),
 }  # fmt: skip
 
 
@@ -226,8 +234,10 @@ def _run_and_flush(words: list[str]) -> int:
 
 
 def _run(words: list[str]) -> int:
+    if words[:1] == ["help"] and len(words) > 1:
+        words = [*words[1:], "--help"]
     if not words or words[0] in ("-h", "--help", "help"):
-        print(overview())
+        print(overview(purposes()))
         return 0
     if words[0] in ("-V", "--version"):
         from internalize.runs.provenance import package_version
@@ -236,8 +246,12 @@ def _run(words: list[str]) -> int:
         return 0
     name = next((name for name in (" ".join(words[:2]), words[0]) if name in COMMANDS), words[0])
     if name not in COMMANDS:
-        known = ", ".join(COMMANDS)
-        raise BadInput("command", f"unknown command {name!r}{closest(name, list(COMMANDS))}; known: {known}")
+        near = closest(name, list(COMMANDS)) or closest(" ".join(words[:2]), list(COMMANDS))
+        raise BadInput("command", f"unknown command {name!r}{near}; internalize --help lists all commands")
+    if name == "runs" and len(words) > 1 and not words[1].startswith("-"):  # it has no positional argument
+        parts = [other.removeprefix("runs ") for other in COMMANDS if other.startswith("runs ")]
+        near = closest(words[1], parts) or f"; for one run: internalize runs show {shlex.quote(words[1])}"
+        raise BadInput("runs", f"no command {words[1]!r}{near}; there are {', '.join(parts)}")
     command = COMMANDS[name]
     module = import_module(command.module)
     expected, rest = getattr(module, command.arguments), words[len(name.split()) :]
@@ -248,6 +262,7 @@ def _run(words: list[str]) -> int:
     )  # where the words name a preset
     arguments = parse(expected, rest, f"internalize {name}", defaults)
     require_plain(arguments)
+    arguments = _at_stage(arguments)
     require_seed(getattr(arguments, "seed", 0))  # of all who read runs; a training's config looks at its own
     function: Callable[[Any], int | None] = _own_way(name, arguments) or getattr(module, command.function)
     with (
@@ -255,6 +270,20 @@ def _run(words: list[str]) -> int:
         outliving_the_reader() if name in TRAINING else nullcontext(),
     ):
         return _carry_out(function, arguments)
+
+
+def _at_stage(arguments: Any) -> Any:
+    """RUN@3 is RUN with --stage 3, for every command that has both."""
+    if not (isinstance(getattr(arguments, "run", None), Path) and hasattr(arguments, "stage")):
+        return arguments
+    from internalize.runs.location import is_run_folder, split_stage
+
+    run, stage = split_stage(str(arguments.run), "run")
+    if stage is None or is_run_folder(arguments.run):
+        return arguments
+    once = arguments.stage in (None, stage)
+    require(once, "stage", f"is said twice: {arguments.run} and --stage {arguments.stage}")
+    return replace(arguments, run=Path(run), stage=stage)
 
 
 def _own_way(name: str, arguments: Any) -> Callable[[Any], int | None] | None:
@@ -289,22 +318,9 @@ def _carry_out(function: Callable[[Any], int | None], arguments: Any) -> int:
         return 1
 
 
-def overview() -> str:
-    """What `internalize --help` prints."""
-    width = max(map(len, COMMANDS))
-    lines = [f"  {name:<{width}}  {command.purpose}" for name, command in COMMANDS.items()]
-    return "\n".join(
-        [
-            "usage: internalize COMMAND [OPTIONS]",
-            "",
-            "Learning through internalization: teach a network to reason out loud, take the words away, and",
-            "measure what is left.",
-            "",
-            *lines,
-            "",
-            "internalize COMMAND --help lists a command's options.",
-        ]
-    )
+def purposes() -> dict[str, str]:
+    """Command → what it is for."""
+    return {name: command.purpose for name, command in COMMANDS.items()}
 
 
 if __name__ == "__main__":

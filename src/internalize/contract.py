@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -10,6 +11,20 @@ from typing import Any, ClassVar, Protocol
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 Row = dict[str, Json]
 """One row of metrics: deterministic numbers only, never a time."""
+
+
+def still_speaking(summary: Mapping[str, Any]) -> str:
+    """What has to stand beside `succeeded`: a run that was to lose its words, and is right only with them.
+
+    Empty where nothing has to be said: the run failed, internalized, or was never meant to (one stage only).
+    """
+    stages, tokens = summary.get("stages"), summary.get("response_length")
+    if not summary.get("succeeded") or summary.get("internalized", True):
+        return ""
+    if not (isinstance(stages, int) and stages > 1 and isinstance(tokens, int | float)):
+        return ""
+    where = f"it ended at stage {summary.get('stage')} of {stages}"
+    return f"succeeded, but still speaks: {tokens:.1f} tokens in an answer on average (2 is at once); {where}"
 
 
 @dataclass(frozen=True)
@@ -28,6 +43,8 @@ class Stage:
     steps: int
     unit: str = "iterations"
     """What a step is called, in the plural."""
+    losses: tuple[tuple[str, float], ...] = ()
+    """Name and loss of each place in the answer as of the newest row, for whoever watches this one run."""
 
 
 class RunState(StrEnum):
@@ -124,7 +141,10 @@ _EVENTS: dict[str, type[Event]] = {kind.word: kind for kind in (Begun, Stepped, 
 
 
 def event_to_json(event: Event) -> dict[str, Any]:
-    return {"event": event.word, **asdict(event)}
+    told = asdict(event)
+    if "stage" in told:  # nobody who watches many runs looks at single places
+        told["stage"].pop("losses")
+    return {"event": event.word, **told}
 
 
 def event_from_json(data: dict[str, Any]) -> Event:

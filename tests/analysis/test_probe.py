@@ -10,9 +10,10 @@ from torch import Tensor
 
 from internalize.analysis.lens import Lens, attention_mass, draw_attention, draw_heads, look
 from internalize.analysis.matrix import teacher_hits
-from internalize.analysis.open_run import Moment, OpenChain
+from internalize.analysis.open_run import OpenChain
 from internalize.analysis.probe import look_inside, stream_of
 from internalize.errors import BadInput
+from internalize.kinds.entrance import Moment
 from internalize.measure.probes import fit_probes
 from internalize.models.gpt2 import GPT2
 from tests.measure.test_generation import make_predictor

@@ -1,4 +1,4 @@
-"""Texts and numbers as a terminal shows them."""
+"""What a terminal shows: texts and numbers, and a run while it trains."""
 
 from __future__ import annotations
 
@@ -8,15 +8,17 @@ import re
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from internalize.cli import main
 from internalize.contract import Begun, End, Ended, RunState, Stage
+from internalize.display.live import LineView, LiveView, Watched
+from internalize.display.plots import text_plot
 from internalize.display.terminal import (
     LineFleet,
-    LineView,
     LiveFleet,
-    LiveView,
     PlainConsole,
+    newest_numbers,
     percent,
     results_table,
 )
@@ -31,6 +33,68 @@ def test_a_bound_below_all_is_not_told_as_all() -> None:
     interval = wilson(10_000, 10_000)
     assert [percent(bound) for bound in (interval.low, interval.high)] == ["99.96 %", "100.0 %"]
     assert percent(None) == "–"
+
+
+def test_a_level_lies_between_the_ends_of_the_axis() -> None:
+    plot = text_plot({"a": [(0, 0.0), (10, 100.0)]}, 5, 5, (0.0, 100.0), ("chance 50 %", 50.0))
+    assert plot.splitlines() == [
+        "100 │    ●",
+        "    │",
+        "    │·····",
+        "    │",
+        "  0 │●",
+        "    └─────",
+        "     0  10",
+        "● a   · chance 50 %",
+    ]
+
+
+def test_a_live_view_shows_curve_chance_answer_and_the_stages_own_target(tmp_path: Path) -> None:
+    before = {"event": "evaluation", "iteration": 5, "stage": 1, "id_accuracy": 1.0, "id_target_accuracy": 1.0}
+    (tmp_path / "metrics.jsonl").write_text(f"{json.dumps(before)}\n")
+    says = {1: [["1", "1 0", "1 ■", "1 ■"]], 2: [["2", "1 0", "[b]0 ■", "1 ■"]]}
+    asked: list[Path] = []
+
+    def answers(folder: Path) -> list[list[str]]:
+        asked.append(folder)
+        return says[len(asked)]
+
+    view = LiveView(Watched("run", {"id_accuracy": "ID"}, chance=0.25, answers=answers))
+    stage = Stage(2, 4, "q2 alone", just_ended=False, step=9, steps=40)
+
+    def drawn() -> str:
+        console = Console(width=100, no_color=True)
+        with console.capture() as found:
+            console.print(view.draw())
+        return found.get()
+
+    view.begin(tmp_path, stage)
+    try:
+        assert "chance" not in drawn(), "one measurement is no curve"
+        view.row(
+            {"event": "evaluation", "iteration": 10, "id_accuracy": 0.5, "id_target_accuracy": 0.75}, stage
+        )
+        view.stepped(stage)
+        assert asked == [], "nobody is asked in the middle of a stage"
+        for _ in says:
+            view.stepped(Stage(2, 4, "q2 alone", just_ended=True, step=10, steps=40))
+        text = drawn()
+    finally:
+        view._live.stop()
+    assert "ID 75.0 % (q_T 50.0 %)" in text
+    assert "chance 25.0 %" in text
+    assert text.count("●") == 2 + 1, "what was measured before, the new one, and the legend"
+    assert "stage 2 says" in text
+    assert "[b]0 ■" in text
+    assert "should be 1 ■" in text
+
+
+def test_a_stage_is_shown_on_its_own_target() -> None:
+    headline = {"loss": "loss", "id_accuracy": "ID"}
+    row = {"loss": 0.5, "id_accuracy": 0.53, "id_target_accuracy": 0.991}
+    assert newest_numbers(row, headline) == {"loss": "0.5000", "id_accuracy": "99.1 % (q_T 53.0 %)"}
+    assert newest_numbers({**row, "id_accuracy": 0.991}, headline)["id_accuracy"] == "99.1 %"
+    assert newest_numbers({"loss": 0.25}, headline) == {"loss": "0.2500"}
 
 
 def obeyed(text: str) -> set[str]:
@@ -54,7 +118,7 @@ STAGE = Stage(index=1, total=2, label=EVIL, step=1, steps=4, unit="steps", just_
 
 
 def test_views_of_runs_spell_out_what_runs_are_called(capsys: pytest.CaptureFixture[str]) -> None:
-    view = LineView(EVIL, {"loss": "loss"}, 1)
+    view = LineView(Watched(EVIL, {"loss": "loss"}))
     view.begin(Path("run"), STAGE)
     view.row({"event": "evaluation", "loss": 1.0}, STAGE)
     view.end(RunState.DONE, {})
@@ -68,13 +132,13 @@ def test_views_of_runs_spell_out_what_runs_are_called(capsys: pytest.CaptureFixt
 
 
 def test_live_views_spell_out_what_runs_are_called() -> None:
-    view = LiveView(EVIL, {"loss": "loss"}, 1)
+    view = LiveView(Watched(EVIL, {"loss": "loss"}))
     view.stepped(STAGE)
     fleet = LiveFleet(EVIL, {"loss": "loss"})
     fleet.lines = []
     file = io.StringIO()
     console = PlainConsole(file=file, force_terminal=True, width=200)
-    console.print(view._draw())
+    console.print(view.draw())
     console.print(fleet.draw())
     assert obeyed(file.getvalue()) == set()
     assert file.getvalue().count(SHOWN) == 3

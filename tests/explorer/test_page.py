@@ -392,7 +392,7 @@ def test_stages_are_left_out_where_all_are_too_many(internalized: Run, made: Mad
 
 
 def test_bad_input_is_one_line(internalized: Run, made: Made, tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"^out: must be a file that ends in \.html"):
+    with pytest.raises(BadInput, match=r"^page: must be a file that ends in \.html"):
         write_explorer([internalized.path], tmp_path / "page.txt")
     other = train(
         replace(SMALL, task="C3", method="cot", iterations=2, schedule=ScheduleConfig()),
@@ -404,17 +404,17 @@ def test_bad_input_is_one_line(internalized: Run, made: Made, tmp_path: Path) ->
 
 
 def test_the_page_of_the_documentation_answers(fresh_browser: Browser) -> None:
-    """The demo's seed 0, on every fifth input: out loud and internalized it is right, untaught at chance."""
+    """The demo's seed 0, on 205 of all inputs: out loud and internalized it is right, untaught at chance."""
     page = Path(__file__).parents[2] / "docs" / "explorer.html"
     assert page.stat().st_size < 3_000_000
     fresh_browser.open(page.as_uri())
     right = (
-        "(model, stage) => { let n = 0; for (let x = 0; x < 1024; x += 5) n += internalize.answer("
-        "x.toString(2).padStart(10, '0'), stage, null, model).right; return n / 205; }"
+        "(model, stage) => { let n = 0; for (let i = 0; i < 205; i++) n += internalize.answer("
+        "(i * 209987).toString(3).padStart(16, '0'), stage, null, model).right; return n / 205; }"
     )
     internalized, first, out_loud, untaught, by_hand = fresh_browser.run(
-        f"(() => {{ const f = {right}; return [f(0, 10), f(0, 1), f(1, 1), f(2, 1), f(3, 1)]; }})()"
+        f"(() => {{ const f = {right}; return [f(0, 16), f(0, 1), f(1, 1), f(2, 1), f(3, 1)]; }})()"
     )
     assert min(internalized, first, out_loud) > 0.95
-    assert 0.4 < untaught < 0.6
+    assert 0.2 < untaught < 0.5
     assert by_hand == 1

@@ -13,7 +13,7 @@ from internalize import Execution, train
 from internalize.cli import main
 from internalize.figures.cases import differences, shapes_of
 from internalize.figures.figure import judge
-from internalize.figures.paper import NAMES, find_figure
+from internalize.figures.paper import NAMES, find_figure, told_by
 from internalize.figures.results import plan
 from internalize.kinds import prepare
 from internalize.runs.folder import Run
@@ -207,10 +207,16 @@ def test_a_damaged_verdict_does_not_hide_the_others(tmp_path: Path, capsys: pyte
 
 
 def test_the_list_of_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["figures", "--out", str(tmp_path), "--results", str(tmp_path), "--json"]) == 0
+    assert main(["figures", "--runs", "--out", str(tmp_path), "--results", str(tmp_path), "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)["figures"]
     assert [entry["figure"] for entry in listed] == list(NAMES)
     assert all(entry["runs"]["laptop"]["done"] == 0 for entry in listed)
     runs = [entry["runs"]["paper"] for entry in listed]
     assert all(of_paper["seconds"] > 0 for of_paper in runs if of_paper["planned"])
     assert listed[0]["paper"] == "Figure 1, right"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_list_reads_what_the_figure_says(name: str) -> None:
+    figure = find_figure(name)
+    assert told_by(name) == {"paper": figure.paper, "shows": figure.shows}

@@ -14,8 +14,9 @@ from torch import Tensor
 from internalize import ChainConfig, EvaluationConfig, ModelConfig, OptimizerConfig, ScheduleConfig
 from internalize.curricula import Progress
 from internalize.errors import BadInput
+from internalize.kinds.chain.data import BULK, TrainingData
 from internalize.kinds.chain.experiment import ChainExperiment
-from internalize.kinds.chain.state import BULK, AnswerAverages, ChainState, TrainingData
+from internalize.kinds.chain.state import AnswerAverages, ChainState
 from internalize.models.path import AnswerStats
 from internalize.runtime.kind import Streams
 from internalize.tasks import parse_inputs, parse_task

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
 
 from internalize import ChainConfig
+from internalize.cli import main
 from internalize.configs.command_line import parse
 from internalize.errors import BadInput
-from internalize.kinds.chain.commands import LAPTOP, TrainArguments, preset_in
+from internalize.kinds.chain.commands import TrainArguments
+from internalize.kinds.chain.presets import LAPTOP, preset_in
 from internalize.sweeps.sweep import read_sweep
 
 STUDIES = Path(__file__).parents[2] / "studies"
@@ -43,3 +48,52 @@ def test_words_depart_from_the_preset_that_they_name() -> None:
     assert preset_in(["--preset=paper"]) == ChainConfig()
     with pytest.raises(BadInput, match="preset"):
         preset_in(["--preset", "phone"])
+
+
+SMALL = {
+    "task": "C3",
+    "horizon": 3,
+    "iterations": 9,
+    "batch": 8,
+    "model": {"depth": 1, "width": 16, "heads": 8},
+}
+
+
+def test_words_depart_from_the_file_that_they_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file of one's own, a run's config.json and a run are the same config: the same folder, done once."""
+    monkeypatch.chdir(tmp_path)
+    small = {**SMALL, "evaluation": {"samples": 10, "final_samples": 20}}
+    Path("mine.json").write_text(json.dumps(small))
+    Path("mine.yaml").write_text(yaml.safe_dump(small))
+    assert main(["train", "--config", "mine.yaml", "--seed", "5", "--json"]) == 0
+    captured = capsys.readouterr()
+    result = json.loads(captured.out)
+    assert "already done" not in captured.err
+    names = ["mine.json", "latest", f"{result['run']}/config.json"]
+    for number, name in enumerate(names):
+        seed = ["--seed", "5"] if number == 0 else []
+        assert main(["train", "--config", name, *seed, "--json"]) == 0
+        captured = capsys.readouterr()
+        assert json.loads(captured.out) == result
+        assert re.search(r"already done \(\d{4}-\d\d-\d\d \d\d:\d\d\); --fresh trains it anew", captured.err)
+    assert main(["experiment", "chain", "--config", "latest", "--json", "--quiet"]) == 0
+    assert json.loads(capsys.readouterr().out) == result
+    assert main(["experiment", "hints", "--config", "latest"]) == 2
+    assert "config.json is a config of the kind chain, not of hints" in capsys.readouterr().err
+    assert main(["train", "--config", "mine.yaml", "--preset", "laptop"]) == 2
+    assert "config: gives all fields: leave --preset out" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", ["", "--task C7 --seed 3", "--quiet --json"])
+def test_days_of_work_are_not_started_unasked(
+    words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["train", *words.split(), "--device", "cpu"]) == 2
+    said = capsys.readouterr().err
+    assert re.search(r"takes about \d+ d \d+ h of one core, so it is not started unasked", said)
+    assert "--preset laptop" in said
+    assert "--preset paper" in said
+    assert list(tmp_path.iterdir()) == []

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,14 +19,14 @@ from internalize.cli import main
 from internalize.display.plots import text_plot
 from internalize.errors import BadInput
 from internalize.runs.folder import Identity
-from internalize.runs.location import find_folder, split_stage
+from internalize.runs.location import find_folder, find_folders, split_stage
 from internalize.runs.storage import own, write_json
 
 Output = pytest.CaptureFixture[str]
 
 
-def done_run(out: Path, method: str, seed: int, accuracy: float) -> Path:
-    identity = Identity("chain", {"task": "C7", "method": method, "seed": seed, "model": {"depth": 2}}, {})
+def done_run(out: Path, method: str, seed: int, accuracy: float, task: str = "C7", **results: Any) -> Path:
+    identity = Identity("chain", {"task": task, "method": method, "seed": seed, "model": {"depth": 2}}, {})
     folder = out / identity.folder_name(f"C7-{method}-s{seed}")
     folder.mkdir(parents=True)
     write_json(folder / "provenance.json", {"identity": identity.to_json()})
@@ -34,6 +35,7 @@ def done_run(out: Path, method: str, seed: int, accuracy: float) -> Path:
         "id_accuracy": accuracy,
         "id_interval": [accuracy - 0.01, accuracy + 0.01],
         "succeeded": accuracy > 0.95,
+        **results,
     }
     write_json(folder / "status.json", {"state": "done", "summary": summary, "seconds": 3})
     return folder
@@ -90,7 +92,8 @@ def test_the_environment_says_where_runs_are(tmp_path: Path) -> None:
         import sys
         from internalize import Execution, Run
         from internalize.cli import main
-        from internalize.figures.commands import FigureArguments, FiguresArguments
+        from internalize.figures.commands import FigureArguments
+        from internalize.figures.paper import FiguresArguments
         from internalize.sweeps.commands import CollectArguments
 
         print(Execution().out, FigureArguments("heads").out, FiguresArguments().out, CollectArguments("x").out)
@@ -111,6 +114,55 @@ def test_the_environment_says_where_runs_are(tmp_path: Path) -> None:
     assert opened.split() == [str(folder)] * 2
     assert row.startswith(folder.name)
     assert count == f"1 run in {tmp_path / 'kept'}"
+
+
+def test_runs_are_named_as_people_name_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    folders = [done_run(Path("runs"), method, seed, 0.9) for method in ("left", "right") for seed in (0, 1)]
+    for age, folder in enumerate(reversed(folders)):
+        os.utime(folder / "status.json", (1e9 - age, 1e9 - age))
+    assert find_folder("latest", "run") == folders[-1]
+    assert find_folder("right-s0", "run") == folders[2]
+    assert find_folders(["*-left-*", "runs/*-right-s1-*", "latest"], "run") == [
+        *sorted(folders[:2]),
+        folders[3],
+    ]
+    with pytest.raises(BadInput, match=r"left could be any of 2 runs: \S+left-s0-\S+, \S+left-s1-\S+$"):
+        find_folder("left", "run")
+    with pytest.raises(BadInput, match=r"\(did you mean .*right-s1.*\?\); internalize runs lists them \(4\)"):
+        find_folder(folders[3].name[:-14] + "7", "run")
+    with pytest.raises(BadInput, match="no run matches C9-"):
+        find_folders(["C9-*"], "run")
+
+
+def test_runs_in_any_order_and_by_the_name_of_a_file(tmp_path: Path, capsys: Output) -> None:
+    for seed, accuracy in enumerate((0.9, 0.99, 0.5)):
+        done_run(tmp_path, "left", seed, accuracy, task="automata/div3.json")
+    done_run(tmp_path, "left", 3, 0.7)
+    words = ["runs", "--out", str(tmp_path), "--json", "--task"]
+    assert main([*words, "div3", "--sort", "accuracy", "--limit", "2"]) == 0
+    assert [entry["seed"] for entry in json.loads(capsys.readouterr().out)] == [1, 0]
+    assert main(["runs", "--out", str(tmp_path), "--task", "div4"]) == 0
+    captured = capsys.readouterr()
+    assert captured.out == f"0 runs in {tmp_path}\n"
+    assert "their tasks: C7, automata/div3.json" in captured.err
+
+
+def test_success_with_words_is_marked(tmp_path: Path, capsys: Output) -> None:
+    speaks: dict[str, Any] = {
+        "succeeded": True,
+        "internalized": False,
+        "stage": 2,
+        "stages": 4,
+        "response_length": 4.0,
+    }
+    done_run(tmp_path, "left", 0, 0.99, **speaks)
+    done_run(tmp_path, "left", 1, 0.99, **{**speaks, "internalized": True, "response_length": 2.0})
+    done_run(tmp_path, "cot", 0, 0.99, **{**speaks, "stage": 1, "stages": 1})
+    assert main(["runs", "--out", str(tmp_path)]) == 0
+    _, *rows, remark, _ = capsys.readouterr().out.splitlines()
+    assert [row.split()[-3] for row in rows] == ["4.0", "4.0!", "2.0"]
+    assert remark.startswith("! right only while it still speaks")
 
 
 def test_listing_needs_no_torch(tmp_path: Path) -> None:
@@ -145,6 +197,9 @@ def test_a_plot_puts_points_where_they_are() -> None:
         "● up   ○ flat",
     ]
     assert text_plot({"none": []}) == ""
+    falling = {"loss": [(0.0, 1.0), (1.0, 0.1), (2.0, 0.01), (3.0, 0.0)]}
+    rows = [line.index("●") for line in text_plot(falling, 4, 5, logarithmic=True).splitlines()[:5:2]]
+    assert rows == [6, 7, 8], "a tenth is one step down, whatever it is a tenth of"
     assert "●" in text_plot({"one": [(3, 0.25)]})
 
 

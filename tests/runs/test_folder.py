@@ -78,7 +78,10 @@ def test_a_run_is_found_by_the_beginning_of_its_hash(tmp_path: Path, monkeypatch
     shutil.copytree(folders[0], Path("runs") / "deeper" / f"copy-{twin}")
     with pytest.raises(BadInput, match=f"{twin} could be any of 2 runs: "):
         Run.open(twin)
-    with pytest.raises(BadInput, match="neither a run folder nor the beginning of a hash"):
+    with pytest.raises(
+        BadInput,
+        match=r"0000 is not a run folder, nor a part of a name in runs; internalize runs lists them \(4\)",
+    ):
         Run.open("0000")
     assert main(["runs", "show", "nowhere"]) == 2
 

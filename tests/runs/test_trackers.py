@@ -94,6 +94,9 @@ def test_curves_reach_every_tracker(notes: Notes, tmp_path: Path) -> None:
     ((summary,), _) = notes.of("summary")[0]
     assert summary["state"] == "done"
     assert summary["iterations"] == 20
+    ((settings, results), where) = notes.of("add_hparams")[0]
+    assert (settings["model.width"], settings["method"], where) == (8, "left", {"run_name": "."})
+    assert results["result/id_accuracy"] == run.summary()["id_accuracy"]
     assert notes.of("close")
 
 
@@ -124,7 +127,10 @@ def test_a_missing_extra_is_refused_before_anything_happens(
     for name in names:
         with pytest.raises(BadInput, match=rf"tracker: {name} is not installed .*internalize\[{name}\]"):
             find_trackers([name])
-    assert main(["train", "--tracker", "wandb", "--out", str(tmp_path / "runs"), "--quiet"]) == 2
+    assert (
+        main(["train", "--preset", "laptop", "--tracker", "wandb", "--out", str(tmp_path / "runs"), "--quiet"])
+        == 2
+    )
     assert "pip install 'internalize[wandb]'" in capsys.readouterr().err
     assert not (tmp_path / "runs").exists()
 

@@ -66,7 +66,7 @@ def test_every_changed_byte_is_noticed(run: Path, capsys: pytest.CaptureFixture[
     assert verify(capsys)[0] == 0
 
 
-@pytest.mark.filterwarnings("ignore::internalize.errors.RunWarning")
+@pytest.mark.filterwarnings("always")  # the command line tells them itself
 def test_a_changed_result_is_not_read_as_a_result(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     status = (run / "status.json").read_text()
     changed = status.replace('"id_accuracy": 0', '"id_accuracy": 1').replace('"seconds": ', '"seconds": 1')

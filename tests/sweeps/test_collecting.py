@@ -52,6 +52,16 @@ def test_one_row_a_finished_run_and_every_other_named(
     assert json.loads(rows[0]["optimizer.betas"]) == [0.9, 0.95]
     assert pyarrow.parquet.read_table(files[1]).column("seed").to_pylist() == [0, 1, 1]
 
+    for picture in ("rates", "curves", "survival"):
+        drawn = tmp_path / f"{picture}.svg"
+        words = ["collect", str(file), "--out", str(out), "--plot", str(drawn), "--show", picture, "--markdown"]
+        assert main(words) == 0
+        heading, *_ = capsys.readouterr().out.splitlines()
+        assert heading == "| method | runs | succeeded | ood succeeded | internalized | tokens |"
+        assert "<svg" in drawn.read_text()
+    assert main(["collect", str(file), "--out", str(out), "--plot", "x.gif"]) == 2
+    assert "plot: must end in .png, .svg or .pdf" in capsys.readouterr().err
+
 
 def test_rates_by_any_field_against_intervals_from_a_table() -> None:
     """Wilson, 95 %: 9 of 10 is [0.596, 0.982] and 0 of 8 is [0, 0.324]."""

@@ -225,7 +225,7 @@ def test_a_lost_node_and_a_killed_worker_change_nothing(results: str, nodes: Nod
 def test_a_stopped_driver_changes_nothing(results: str, number: int, nodes: Nodes, tmp_path: Path) -> None:
     file, out = write_sweep(tmp_path / "s.json", **LONG), tmp_path / "runs"
     words = ["sweep", str(file), "--out", str(out), "--backend", "ray", "--address", nodes.cluster.address]
-    command = [sys.executable, "-m", "internalize.cli", *words, "--results", results, "--no-estimate"]
+    command = [sys.executable, "-m", "internalize.cli", *words, "--ray.results", results, "--no-estimate"]
     driver = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     wait_for_a_stage(out, runs=2)
     driver.send_signal(number)

@@ -162,7 +162,7 @@ def _told(value: int | None) -> str:
 class AtlasArguments(TrustOption):
     """What internalizing each task of a sweep cost, beside what theory says of it. Trains nothing."""
 
-    sweep: Annotated[str, tyro.conf.Positional] = "studies/atlas.yaml"
+    sweep: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")] = "studies/atlas.yaml"
     """A sweep over tasks, carried out by `internalize sweep`; runs that are missing are left out and named."""
     out: Path = field(default_factory=runs_folder)
     """Folder that holds the run folders."""

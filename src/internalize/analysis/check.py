@@ -20,11 +20,12 @@ from rich.console import Console
 from rich.markup import escape
 from torch import Tensor
 
-from internalize.analysis.open_run import Moment, OpenChain, open_chain, stream
+from internalize.analysis.open_run import OpenChain, open_chain, stream
 from internalize.analysis.output import Device, OutputFolder
 from internalize.configs.named import TrustOption
 from internalize.display.terminal import PlainConsole, errors_console, results_table
 from internalize.errors import BadInput, require
+from internalize.kinds.entrance import Moment
 from internalize.measure.internalization import check_distributional, check_internalization
 from internalize.measure.predictor import Prediction, Predictor, TransformerPredictor
 from internalize.runs.location import split_stage
@@ -208,7 +209,7 @@ class CheckArguments(TrustOption):
     code is 1 if a clause fails.
     """
 
-    fast: Annotated[str, tyro.conf.Positional]
+    fast: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """The model that should have internalized."""
     against: str
     """The slow one: a model that writes its chain."""

@@ -187,7 +187,7 @@ def _results(evidence: RunEvidence) -> list[str]:
     if evidence.final is None:
         return [f"The run is {evidence.state} after {evidence.done:,} of {evidence.iterations:,} iterations."]
     asked = "asked for the direct answer " if evidence.mixture else ""
-    length = f", with {evidence.response_length:.2f} tokens an answer" if evidence.response_length else ""
+    length = f", with {evidence.response_length:.2f} tokens in an answer" if evidence.response_length else ""
     found = [f"In the end, {asked}{evidence.final} of final states are right ID, {evidence.ood} OOD{length}."]
     if evidence.chain is not None:
         found.append(f"Asked for the full chain: {evidence.chain} ID, {evidence.chain_ood} OOD.")

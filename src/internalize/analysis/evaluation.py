@@ -9,12 +9,13 @@ from typing import Annotated
 import tyro
 from rich.markup import escape
 
-from internalize.analysis.open_run import Answered, Moment, OpenChain, open_chain, open_run, stream
+from internalize.analysis.open_run import Answered, OpenChain, open_chain, open_run, stream
 from internalize.analysis.output import Device, RunPath
 from internalize.configs.named import TrustOption
 from internalize.constructions.transformer import require_memory
 from internalize.display.terminal import PlainConsole, results_table
 from internalize.errors import require
+from internalize.kinds.entrance import Moment
 from internalize.measure.predictor import Measurement, measure
 
 
@@ -23,7 +24,7 @@ class EvaluateArguments(TrustOption):
     """Measure a run on fresh inputs. Of an unfinished run the last kept stage is measured, and this is said."""
 
     run: RunPath
-    """The run's folder, or the beginning of its hash."""
+    """The run: its folder, a unique part of its name, the beginning of its hash, or latest."""
     inputs: str | None = None
     """uniform, binomial:p, weights:… (one number for each symbol, commas between); the run's ID and OOD if not
     given."""
@@ -113,7 +114,7 @@ class ShowArguments(TrustOption):
     """Look at a run's answers to drawn inputs: prompt, answer and truth side by side."""
 
     run: RunPath
-    """The run's folder, or the beginning of its hash."""
+    """The run: its folder, a unique part of its name, the beginning of its hash, or latest."""
     examples: int = 10
     """How many."""
     inputs: str = "uniform"
@@ -162,8 +163,8 @@ class AskArguments(TrustOption):
     """Ask a run one question: `internalize ask RUN "1 0 1 1"`."""
 
     run: RunPath
-    """The run's folder, or the beginning of its hash."""
-    inputs: Annotated[str, tyro.conf.Positional]
+    """The run: its folder, a unique part of its name, the beginning of its hash, or latest."""
+    inputs: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="INPUT")]
     """The symbols, by their names, with spaces or commas between. Another length than the run's own is read
     where the model can (rotary or no positions)."""
     stage: int | None = None

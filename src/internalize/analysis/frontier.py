@@ -25,8 +25,8 @@ from internalize.contract import Row, RunState, Stage
 from internalize.display.plots import PALETTE, new_figure
 from internalize.display.terminal import PlainConsole, errors_console, results_table
 from internalize.errors import Interrupted, require
-from internalize.kinds.chain.commands import LAPTOP, PresetName, preset_in
 from internalize.kinds.chain.config import ChainConfig
+from internalize.kinds.chain.presets import LAPTOP, PresetName, preset_in
 from internalize.kinds.entrance import run_folder, train
 from internalize.runs.folder import Run
 from internalize.runs.provenance import provenance, seconds_at, seconds_in_all

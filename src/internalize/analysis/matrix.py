@@ -26,7 +26,15 @@ from internalize.analysis.open_run import OpenChain, TracedInputs, open_chain
 from internalize.analysis.output import InspectionArguments
 from internalize.curricula import Curriculum, Shown
 from internalize.curricula.curriculum import describe
-from internalize.display.plots import INK, accuracy_axis, accuracy_shades, new_figure, rate_line, ticks
+from internalize.display.plots import (
+    accuracy_axis,
+    accuracy_shades,
+    new_figure,
+    outline,
+    rate_line,
+    ticks,
+    write_numbers,
+)
 from internalize.display.terminal import errors_console, percent, results_table
 from internalize.errors import require
 from internalize.measure.predictor import TransformerPredictor
@@ -256,9 +264,12 @@ def _matrix_maps(matrix: Matrix) -> Figure:
             image = panel.imshow(values.numpy(), aspect="auto", **accuracy_shades(matrix.chance["id"]))
             panel.grid(False)
             panel.set_title(f"{name.upper()} ({matrix.inputs[name]})\n{meaning}", fontsize=9)
-            _outline_own(panel, matrix, name, reading)
+            own = {
+                (c.stage, c.budget) for c in matrix.cells if c.own and (c.inputs, c.reading) == (name, reading)
+            }
+            outline(panel, [(matrix.stages.index(stage), budget - 1) for stage, budget in sorted(own)])
             if max(T, rows) <= NUMBERED:
-                _write_numbers(panel, values, matrix.chance["id"])
+                write_numbers(panel, values.tolist(), matrix.chance["id"])
     for panel in axes[1]:
         panel.set_xlabel("budget K: states in the answer")
         places = ticks(T)
@@ -271,23 +282,6 @@ def _matrix_maps(matrix: Matrix) -> Figure:
     what = f"which budgets each stage serves; {OUTLINES}"
     figure.suptitle(f"{matrix.title}\n{what}", fontsize=10)
     return figure
-
-
-def _outline_own(panel: Any, matrix: Matrix, inputs: str, reading: str) -> None:
-    from matplotlib.patches import Rectangle
-
-    for i, stage in enumerate(matrix.stages):
-        for k in range(1, matrix.horizon + 1):
-            if matrix.cell(stage, k, inputs, reading).own:
-                panel.add_patch(Rectangle((k - 1.5, i - 0.5), 1, 1, fill=False, edgecolor=INK, linewidth=1.3))
-
-
-def _write_numbers(panel: Any, values: Any, chance: float) -> None:
-    for i, row in enumerate(values.tolist()):
-        for k, value in enumerate(row):
-            dark = value > chance + 0.55 * (1 - chance)
-            text = f"{100 * value:.0f}"
-            panel.text(k, i, text, ha="center", va="center", fontsize=7, color="white" if dark else INK)
 
 
 def _matrix_lines(matrix: Matrix) -> Figure:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from internalize.analysis.open_run import Answered, Moment, OpenRun, Symbols, words_of
+from internalize.analysis.open_run import Answered, Symbols, words_of
 from internalize.errors import require
+from internalize.kinds.entrance import Moment, OpenRun
 from internalize.kinds.hints.evaluation import HintsPredictor
 from internalize.kinds.hints.experiment import HintsExperiment
 from internalize.kinds.parity.evaluation import LayerPredictor

@@ -21,14 +21,12 @@ from internalize.errors import BadInput, closest, require
 from internalize.kinds.chain.config import ChainConfig
 from internalize.kinds.chain.evaluation import modes
 from internalize.kinds.chain.experiment import ChainExperiment
-from internalize.kinds.entrance import load_experiment
-from internalize.measure.predictor import Predictor, TransformerPredictor
+from internalize.kinds.entrance import Moment, OpenRun, load_experiment, own_opened
+from internalize.measure.predictor import TransformerPredictor
 from internalize.measure.probes import activations
 from internalize.models.gpt2 import GPT2
 from internalize.models.language_model import LanguageModel
 from internalize.runs.folder import Run
-from internalize.runs.storage import is_owned
-from internalize.runs.table import Table
 from internalize.runtime.kind import Streams
 from internalize.tasks import InputDistribution
 
@@ -37,13 +35,16 @@ Symbols = str | Sequence[str | int]
 
 
 def open_run(path: Path | str, device: str = "auto", field: str = "run") -> OpenRun:
-    """path: the run's folder, its name, or the beginning of its hash. Only chains can be looked into."""
+    """Only chains can be looked into.
+
+    path: the run's folder, a unique part of its name, the beginning of its hash, or `latest`.
+    """
     from internalize.analysis.open_bits import OPENED
 
     run = Run.open(path, field)
     config, experiment = load_experiment(run, device)
-    opened = OpenChain if isinstance(experiment, ChainExperiment) else OPENED.get(type(experiment), OpenRun)
-    return opened(run, config, experiment)
+    opened = OpenChain if isinstance(experiment, ChainExperiment) else OPENED.get(type(experiment))
+    return (opened or own_opened(run.identity().kind) or OpenRun)(run, config, experiment)
 
 
 def open_chain(path: Path | str, device: str = "auto", field: str = "run") -> OpenChain:
@@ -73,24 +74,6 @@ class TracedInputs:
 
 
 @dataclass(frozen=True)
-class Moment:
-    """Which weights are looked at: those at the end of a stage, in a run that is finished or not."""
-
-    stage: int
-    stages: int
-    """All that the curriculum has."""
-    status: str
-    """done, interrupted, running or failed."""
-
-    def __str__(self) -> str:
-        text = f"stage {self.stage} of {self.stages}"
-        return text if self.status == "done" else f"{text}, run {self.status}"
-
-    def to_json(self) -> dict[str, int | str]:
-        return {"stage": self.stage, "stages": self.stages, "status": self.status}
-
-
-@dataclass(frozen=True)
 class Answered:
     """What a run answered to one input."""
 
@@ -113,68 +96,6 @@ class Answered:
         said = "no answer" if self.final is None else self.final
         judged = "right" if self.right else f"wrong: it is {self.truth[-1]}"
         return f"{said} ({judged}; it wrote {self.text}; {self.moment})"
-
-
-class OpenRun:
-    """A run of any kind: what it is and how it went."""
-
-    def __init__(self, run: Run, config: Any, experiment: Any) -> None:
-        self.run = run
-        self.config = config
-        self.experiment = experiment
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({str(self.run.path)!r}, {self.status})"
-
-    @property
-    def path(self) -> Path:
-        return self.run.path
-
-    @property
-    def title(self) -> str:
-        return self.run.path.name
-
-    @property
-    def status(self) -> str:
-        """new, running, interrupted, failed or done. A run that was killed is interrupted, whatever it says."""
-        state = str(self.run.status()["state"])
-        return "interrupted" if state == "running" and not is_owned(self.run.path) else state
-
-    @property
-    def metrics(self) -> Table:
-        """All rows of the training; `run.metrics.where(event="evaluation")` are those of one sort."""
-        return self.run.metrics()
-
-    def summary(self) -> dict[str, Any]:
-        """The results of a finished run."""
-        return self.run.summary()
-
-    @property
-    def stages(self) -> list[int]:
-        """The stages whose weights can be loaded."""
-        return self.run.stages()
-
-    def predictor(self, budget: int | None = None, stage: int | None = None) -> Predictor:
-        raise self._unable("be asked")
-
-    def model(self, stage: int | None = None) -> GPT2:
-        raise self._unable("be looked into")
-
-    def answer(self, inputs: Symbols, budget: int | None = None, stage: int | None = None) -> Answered:
-        raise self._unable("answer symbols")
-
-    def attention(self, inputs: Symbols, stage: int | None = None) -> list[Tensor]:
-        raise self._unable("be looked into")
-
-    def hidden_states(self, inputs: Symbols, stage: int | None = None) -> list[Tensor]:
-        raise self._unable("be looked into")
-
-    def activations(self, inputs: Symbols, stage: int | None = None) -> dict[str, Tensor]:
-        raise self._unable("be looked into")
-
-    def _unable(self, what: str) -> BadInput:
-        kind = self.run.identity().kind
-        return BadInput("run", f"{self.title} is a run of the kind {kind}: it cannot {what}")
 
 
 class OpenChain(OpenRun):
@@ -281,14 +202,8 @@ class OpenChain(OpenRun):
 
     def final_shares(self, inputs: InputDistribution) -> Tensor:
         """(states,) float64: how often inputs end in each state, computed symbol by symbol, not sampled."""
-        task = self.experiment.task
-        targets = task.table.flatten().cpu()
-        symbol = torch.tensor(inputs.probabilities, dtype=torch.float64)
-        share = torch.zeros(task.states, dtype=torch.float64)
-        share[self.experiment.renderer.initial_state] = 1.0
-        for _ in range(self.horizon):
-            share = torch.zeros_like(share).index_add_(0, targets, torch.outer(share, symbol).flatten())
-        return share
+        start = self.experiment.renderer.initial_state
+        return self.experiment.task.final_shares(inputs.probabilities, self.horizon, start)
 
     def both_inputs(self) -> dict[str, InputDistribution]:
         return {"id": self.experiment.inputs, "ood": self.experiment.ood_inputs}

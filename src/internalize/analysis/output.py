@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Device = Literal["auto", "cpu", "cuda", "mps"]
-RunPath = Annotated[Path, tyro.conf.Positional]
+RunPath = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class InspectionArguments(TrustOption):
     """A run, and where the findings go."""
 
     run: RunPath
-    """The run's folder, or the beginning of its hash."""
+    """The run: its folder, a unique part of its name, the beginning of its hash, or latest."""
     seed: int = 0
     """Which inputs are drawn."""
     out: Path | None = None

@@ -25,11 +25,12 @@ from rich.console import Console
 from torch import Tensor
 
 from internalize.analysis.lens import SHADES, position_names, some_layers
-from internalize.analysis.open_run import Moment, OpenChain, open_chain, stream
+from internalize.analysis.open_run import OpenChain, open_chain, stream
 from internalize.analysis.output import InspectionArguments
 from internalize.display.plots import new_figure, ticks
 from internalize.display.terminal import errors_console, results_table
 from internalize.errors import require
+from internalize.kinds.entrance import Moment
 from internalize.measure.probes import Change, activations, run_with_changes
 from internalize.models.gpt2 import GPT2
 from internalize.statistics import Rate

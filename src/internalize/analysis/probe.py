@@ -26,12 +26,13 @@ from internalize.analysis.lens import (
     name_positions,
     some_layers,
 )
-from internalize.analysis.open_run import Moment, OpenChain, open_chain, stream
+from internalize.analysis.open_run import OpenChain, open_chain, stream
 from internalize.analysis.output import InspectionArguments
 from internalize.curricula import Shown
 from internalize.display.plots import PALETTE, new_figure, ticks
 from internalize.display.terminal import errors_console, results_table
 from internalize.errors import require
+from internalize.kinds.entrance import Moment
 from internalize.measure.probes import ProbeHits, ReadStream, fit_probes
 from internalize.models.gpt2 import GPT2, run_with_attention
 from internalize.statistics import Rate

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 from rich.console import Console
 
-from internalize.analysis.open_run import Moment, OpenChain, TracedInputs, open_chain
+from internalize.analysis.open_run import OpenChain, TracedInputs, open_chain
 from internalize.analysis.output import InspectionArguments
 from internalize.display.plots import INK, MARKERS, PALETTE, accuracy_axis, new_figure, rate_line, ticks
 from internalize.display.terminal import errors_console, results_table
 from internalize.errors import BadInput, require
+from internalize.kinds.entrance import Moment
 from internalize.measure.predictor import TransformerPredictor
 from internalize.statistics import Rate
 from internalize.tasks import InputDistribution, parse_inputs

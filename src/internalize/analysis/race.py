@@ -26,9 +26,9 @@ from internalize.display.plots import LINES, PALETTE, new_figure
 from internalize.display.terminal import PlainConsole, results_table
 from internalize.errors import BadInput, require
 from internalize.kinds import prepare
-from internalize.kinds.chain.commands import LAPTOP, PresetName, preset_in
 from internalize.kinds.chain.config import ChainConfig
 from internalize.kinds.chain.experiment import ChainExperiment
+from internalize.kinds.chain.presets import LAPTOP, PresetName, preset_in
 from internalize.runs.provenance import provenance
 from internalize.runtime.execution import Execution, resolve_device
 from internalize.runtime.fleet.seeds import require_finished, train_side_by_side
@@ -37,8 +37,8 @@ from internalize.statistics import SUCCESS, Rate
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-EXTRAS = ("rehearsal", "fixed")
-"""What may follow a method's name after a plus: left+rehearsal, inductive+fixed."""
+EXTRAS = ("rehearsal", "easy", "fixed")
+"""What may follow a method's name after a plus: left+rehearsal+easy, inductive+fixed."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +69,7 @@ def entrant_config(entrant: str, base: ChainConfig, operations: float) -> ChainC
         method=method,
         rehearsal=(base.rehearsal or LAPTOP.rehearsal) if rehearses else None,
         rehearse=base.rehearse if rehearses else None,
+        ease=(base.ease or LAPTOP.ease) if "easy" in extras else None,
         length_token=(base.length_token or not base.keep_positions or None) if rehearses else None,
         keep_positions=None if method.startswith("mixture") else base.keep_positions,  # it shows all formats
         operations_limit=operations,

@@ -11,11 +11,10 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
 import torch
-from rich.console import Console
 from torch import nn
 
 from internalize.benchmarks.cases import seconds_each
-from internalize.display.terminal import results_table
+from internalize.display.terminal import PlainConsole, results_table
 from internalize.kinds.hints.config import HintsConfig
 from internalize.models.path import Precision
 from internalize.runs.provenance import provenance
@@ -120,7 +119,7 @@ def main() -> None:
     ]  # fmt: skip
     columns = ["width", "plain PyTorch ms", "ours ms", "ratio", "bf16 ms", "ratio"]
     title = f"one step, parity of {K} of {D} bits, two hidden layers, batch {BATCH}, one thread"
-    Console(highlight=False).print(results_table(title, columns, rows))
+    PlainConsole().print(results_table(title, columns, rows))
 
 
 if __name__ == "__main__":

@@ -12,15 +12,15 @@ import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
-from rich.console import Console
+import tyro
 
 from internalize.benchmarks.cases import seconds_each
 from internalize.configs.files import write_output
-from internalize.display.terminal import errors_console, results_table
+from internalize.display.terminal import PlainConsole, errors_console, results_table
 from internalize.errors import BadInput, require
 from internalize.kinds.selfplay.positions import Positions, draw_starts
 from internalize.kinds.selfplay.search import Evaluations, Rule, openspiel_search, search
@@ -46,7 +46,7 @@ class SelfPlayBenchArguments:
     """Units of each of the network's three hidden layers."""
     repeats: int = 5
     """Samples of which the median counts."""
-    out: Path | None = None
+    file: Annotated[Path | None, tyro.conf.arg(aliases=("--out",), metavar="FILE")] = None
     """Also write the JSON to this file."""
     json: bool = False
     """Print JSON instead of a table."""
@@ -128,11 +128,11 @@ def selfplay_bench_command(arguments: SelfPlayBenchArguments) -> None:
             "provenance": provenance(torch.device("cpu")),
         }
     text = json.dumps(record, indent=1)
-    if arguments.out is not None:
+    if arguments.file is not None:
         try:
-            write_output(arguments.out, text + "\n")
+            write_output(arguments.file, text + "\n")
         except OSError as error:
-            raise BadInput("out", f"cannot write {arguments.out}: {error.strerror}") from None
+            raise BadInput("file", f"cannot write {arguments.file}: {error.strerror}") from None
     if arguments.json:
         print(text)
         return
@@ -144,4 +144,4 @@ def selfplay_bench_command(arguments: SelfPlayBenchArguments) -> None:
         for speed in speeds
     ]  # fmt: skip
     title = f"simulations per second, {arguments.positions} positions, {arguments.simulations} simulations each"
-    Console(highlight=False).print(results_table(title, columns, rows))
+    PlainConsole().print(results_table(title, columns, rows))

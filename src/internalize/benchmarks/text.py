@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from rich.console import Console
 
 from internalize.benchmarks.cases import seconds_each
 from internalize.curricula import Progress
-from internalize.display.terminal import results_table
+from internalize.display.terminal import PlainConsole, results_table
 from internalize.errors import require
 from internalize.kinds.text.config import TextConfig
 from internalize.kinds.text.evaluation import asked_of, chosen_rows, kept_of
@@ -81,8 +80,8 @@ def text_bench_command(arguments: TextBenchArguments) -> None:
         return
     cells = [[s.what, f"{s.ours:,.0f}", f"{s.plain:,.0f}", f"{s.ratio:.2f}"] for s in found]
     shape = f"depth {arguments.depth}, width {arguments.width}, {arguments.heads} heads"
-    title = f"{arguments.problems}, GPT-2 of {shape}, batch {arguments.batch}: tokens a second"
-    Console(highlight=False).print(results_table(title, ["", "ours", "plain", "ratio"], cells))
+    title = f"{arguments.problems}, GPT-2 of {shape}, batch {arguments.batch}: tokens per second"
+    PlainConsole().print(results_table(title, ["", "ours", "plain", "ratio"], cells))
 
 
 def _experiment(arguments: TextBenchArguments, folder: Path) -> TextExperiment:

@@ -9,7 +9,7 @@ import io
 import re
 import shutil
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from internalize.errors import BadInput, closest
@@ -121,3 +121,36 @@ def _literals(annotation: Any) -> Iterator[tuple[str, ...]]:
     else:
         for part in get_args(annotation):
             yield from _literals(part)
+
+
+def value_in(words: Sequence[str], option: str) -> str | None:
+    """What the words give for an option, before they are parsed: the last of `--option X` and `--option=X`."""
+    found = None
+    for index, word in enumerate(words):
+        if word == option:
+            found = words[index + 1] if index + 1 < len(words) else ""
+        elif word.startswith(f"{option}="):
+            found = word.removeprefix(f"{option}=")
+    return found
+
+
+def options_of(arguments: type[Any], prefix: str = "") -> list[str]:
+    """The options that a dataclass of arguments has on the command line, as shells complete them."""
+    import tyro
+
+    found = [] if prefix else ["--help"]
+    hints = get_type_hints(arguments, include_extras=True)
+    for field in dataclasses.fields(arguments):
+        marks = getattr(hints[field.name], "__metadata__", ())
+        if any(mark in (tyro.conf.Positional, tyro.conf.Suppress) for mark in marks):
+            continue
+        plain = get_args(hints[field.name])[0] if marks else hints[field.name]
+        given = next((n for mark in marks if (n := getattr(mark, "name", None)) is not None), field.name)
+        name = f"{prefix}{given.replace('_', '-')}"
+        if dataclasses.is_dataclass(plain):
+            found += options_of(plain, f"{name}." if given else prefix)  # type: ignore[arg-type]
+        else:
+            found.append(f"--{name}")
+            start, dot, last = name.rpartition(".")
+            found += [f"--{start}{dot}no-{last}"] if plain is bool else []
+    return found

@@ -5,13 +5,14 @@ from __future__ import annotations
 import base64
 import html
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
 from internalize.contract import Row, RunState, Stage
-from internalize.display.terminal import Pace, percent
+from internalize.display.live import Watched, rows_so_far
+from internalize.display.terminal import Pace, own_target, percent
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1d2126; --paper: #ffffff; --soft: #5b6470; --line: #d9dde3;
@@ -39,6 +40,14 @@ code { font-size: .92em; }
 footer { color: var(--soft); font-size: .85rem; margin-top: 3rem; border-top: 1px solid var(--line);
          padding-top: .8rem; }
 .good { color: var(--good); } .bad { color: var(--bad); }
+.word { display: inline-block; min-width: 7rem; padding: .1rem .6rem; border-radius: 1rem;
+        border: 1px solid var(--line); text-align: center; font-size: .85rem; color: var(--soft); }
+.word.good { background: var(--good); border-color: var(--good); color: var(--paper); font-weight: 600; }
+.word.bad { background: var(--bad); border-color: var(--bad); border-radius: .25rem; color: var(--paper);
+            font-weight: 600; }
+.word.good.faint { background: none; color: var(--good); }
+.word.bad.faint { background: none; color: var(--bad); }
+.word.open { border-style: dashed; color: var(--ink); }
 .statement { border-left: .3rem solid var(--line); padding: .1rem 0 .1rem .8rem; margin: .8rem 0; }
 .statement p { margin: .15rem 0; }
 .statement p.fine { color: var(--soft); font-size: .88rem; overflow-wrap: anywhere; }
@@ -106,9 +115,15 @@ def figure(picture: str, caption: str) -> str:
     return f"<figure>{picture}<figcaption>{html.escape(caption)}</figcaption></figure>"
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]], moods: Sequence[str] = ()) -> str:
+    """moods: for each row a class for its last cell, which judges: good, bad, open; and faint beside these."""
     head = "".join(f"<th>{html.escape(column)}</th>" for column in columns)
-    body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    body = ""
+    for i, row in enumerate(rows):
+        cells = [f"<td>{html.escape(cell)}</td>" for cell in row]
+        if moods:
+            cells[-1] = f'<td><span class="word {html.escape(moods[i])}">{html.escape(row[-1])}</span></td>'
+        body += f"<tr>{''.join(cells)}</tr>"
     return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
@@ -124,31 +139,33 @@ WIDTH, HEIGHT, LEFT, BOTTOM = 640, 200, 56, 24
 
 NAME = "live.html"
 
-Samples = Callable[[Path], Sequence[Sequence[str]]]
-"""The run's folder to a few answers of its newest model: rows of stage, input, answer and truth."""
-
 
 class LivePage:
     """An observer that writes the page `live.html` into the run's folder, and changes nothing else."""
 
-    def __init__(self, title: str, samples: Samples | None = None) -> None:
-        self.title = title
-        self.samples = samples
+    def __init__(self, watched: Watched) -> None:
+        self.watched = watched
         self._folder = Path()
         self._rows: list[Mapping[str, Any]] = []
+        self._losses: tuple[tuple[str, float], ...] = ()
         self._said: Sequence[Sequence[str]] = ()
         self._pace = Pace()
         self._written = 0.0
 
     def begin(self, folder: Path, stage: Stage) -> None:
         self._folder = folder
+        self._rows += rows_so_far(folder)
+        self._ask()
         self._write(stage, "running")
 
     def stepped(self, stage: Stage) -> None:
         self._pace.mark(stage.step)
+        if stage.just_ended:  # by now the stage's weights may be kept
+            self._ask()
 
     def row(self, row: Row, stage: Stage) -> None:
         self._rows.append(row)
+        self._losses = stage.losses
         evaluated = row.get("event") == "evaluation"
         if evaluated:
             self._ask()
@@ -160,22 +177,23 @@ class LivePage:
         self._write(None, state)
 
     def _ask(self) -> None:
-        if self.samples is not None:
-            self._said = self.samples(self._folder)
+        if self.watched.answers is not None:
+            self._said = self.watched.answers(self._folder)
 
     def _write(self, stage: Stage | None, state: str) -> None:
         self._written = time.monotonic()
-        text = live_page(self.title, state, stage, self._rows, self._said, self._pace)
+        text = live_page(self.watched, state, stage, self._rows, self._losses, self._said, self._pace)
         unfinished = self._folder / f".{NAME}.new"
         unfinished.write_text(text, encoding="utf-8")
         unfinished.replace(self._folder / NAME)  # a browser never sees half a page
 
 
 def live_page(
-    title: str,
+    watched: Watched,
     state: str,
     stage: Stage | None,
     rows: Sequence[Mapping[str, Any]],
+    losses: Sequence[tuple[str, float]],
     said: Sequence[Sequence[str]],
     pace: Pace,
 ) -> str:
@@ -190,45 +208,95 @@ def live_page(
     sections = [
         heading("Right answers"),
         figure(
-            curve(measured, ACCURACIES, 1.0),
-            "Share of right answers as in training (ID) and unlike it (OOD, dashed); dotted: a stage ends.",
+            curve(measured, ACCURACIES, 1.0, watched.chance),
+            "Share of right answers as in training (ID) and unlike it (OOD, dashed). A dotted line up: a stage "
+            "ends. A dotted line across: chance, always the commonest answer.",
         ),
         heading("Loss"),
         figure(curve(trained, LOSSES, None), "Mean over the answer, and at its worst position (dashed)."),
     ]
-    if measured:
+    if losses:
         sections += [
-            heading("Stage by stage"),
-            table(["stage", "iteration", "ID", "OOD"], _stages(measured)),
+            heading("Loss by position in the answer"),
+            figure(position_bars(losses), _positions(losses)),
         ]
+    if measured:
+        sections += [heading("Stage by stage"), _stages(measured)]
     if said:
-        sections += [heading("What it says"), table(["stage", "input", "answer", "truth"], said)]
-    text = page(title, lead, sections, f"{time.strftime('%Y-%m-%d %H:%M:%S')}; {state}")
+        judged = [[*row, "right" if row[-2] == row[-1] else "wrong"] for row in said]
+        sections += [heading("What it says"), table(["stage", "input", "answer", "truth", ""], judged)]
+    text = page(watched.title, lead, sections, f"{time.strftime('%Y-%m-%d %H:%M:%S')}; {state}")
     if stage is None:
         return text
     return text.replace("<head>", f'<head>\n<meta http-equiv="refresh" content="{RENEWED:.0f}">', 1)
 
 
-def _stages(measured: Sequence[Mapping[str, Any]]) -> list[list[str]]:
-    """The last measurement of every stage."""
+def _stages(measured: Sequence[Mapping[str, Any]]) -> str:
+    """The last measurement of every stage, with its own target where that is not the final answer."""
     last = {row.get("stage", 1): row for row in measured}
-    return [
+    targets = {stage: own_target(row, "id_accuracy") for stage, row in last.items()}
+    other = any(target is not None for target in targets.values())
+    rows = [
         [
             str(stage),
             f"{row.get('iteration', 0):,}",
             percent(row.get("id_accuracy")),
             percent(row.get("ood_accuracy")),
+            *([percent(targets[stage])] if other else []),
         ]
         for stage, row in last.items()
     ]
+    return table(["stage", "iteration", "ID", "OOD", *(["ID, own target"] if other else [])], rows)
+
+
+WIDEST = 56.0
+"""Of a bar."""
+
+
+def _positions(losses: Sequence[tuple[str, float]]) -> str:
+    """The caption: what the names of the positions mean."""
+    text = "Since the last row of metrics. An adaptive schedule waits for the highest bar, in the other colour."
+    if any(name == "→" for name, _ in losses):
+        return f"{text} Numbers: places in the chain. →: the answer begins. a1: its first token."
+    return f"{text} q3 is the third state." if losses[0][0].startswith("q") else text
+
+
+def position_bars(losses: Sequence[tuple[str, float]]) -> str:
+    """One bar for each position as an <svg>; the highest has the colour of what is worst."""
+    high = max(*(loss for _, loss in losses), 1e-9)
+    step = min((WIDTH - LEFT - 8) / len(losses), WIDEST)
+    every = -(-len(losses) * 28 // (WIDTH - LEFT))
+    parts = []
+    for value in (0.0, high / 2, high):
+        y = 8 + (HEIGHT - 8 - BOTTOM) * (1 - value / high)
+        parts.append(_line(LEFT, y, WIDTH - 8, y, "currentColor", 'stroke-opacity=".15"'))
+        parts.append(f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{value:.2g}</text>')
+    for i, (name, loss) in enumerate(losses):
+        tall = (HEIGHT - 8 - BOTTOM) * loss / high
+        colour = LOSSES["worst_loss" if loss == high else "loss"][1]
+        x = LEFT + i * step
+        told = html.escape(f"{name}: {loss:.3g}")
+        parts.append(
+            f'<rect x="{x + 0.1 * step:.1f}" y="{HEIGHT - BOTTOM - tall:.1f}" width="{0.8 * step:.1f}" '
+            f'height="{tall:.1f}" fill="{colour}"><title>{told}</title></rect>'
+        )
+        if i % every == 0 or i == len(losses) - 1:
+            middle = f'x="{x + step / 2:.1f}" y="{HEIGHT - 6}" text-anchor="middle"'
+            parts.append(f"<text {middle}>{html.escape(name)}</text>")
+    label = html.escape(", ".join(f"{name} {loss:.3g}" for name, loss in losses))
+    return (
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="loss by position: {label}" '
+        f'font-size="12" fill="currentColor">{"".join(parts)}</svg>'
+    )
 
 
 def curve(
     rows: Sequence[Mapping[str, Any]],
     lines: Mapping[str, tuple[str, str, str]],
     top: float | None,
+    chance: float | None = None,
 ) -> str:
-    """Lines over iterations as an <svg>; top: the largest value, found if None."""
+    """Lines over iterations as an <svg>; top: the largest value, found if None. chance: where to draw it."""
     known = [row for row in rows if any(isinstance(row.get(key), float) for key in lines)]
     if not known:
         return "<p>Nothing was measured yet.</p>"
@@ -249,6 +317,8 @@ def curve(
         parts.append(
             f'<text x="{LEFT - 6}" y="{y(value) + 4:.1f}" text-anchor="end">{html.escape(name)}</text>'
         )
+    if chance is not None:
+        parts.append(_line(LEFT, y(chance), WIDTH - 8, y(chance), "currentColor", 'stroke-dasharray="2 3"'))
     for before, after in pairwise(known):
         if before.get("stage") != after.get("stage"):
             parts.append(

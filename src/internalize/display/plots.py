@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import io
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -155,6 +156,24 @@ def rate_line(axes: Any, x: Sequence[float], rates: Sequence[Rate], label: str, 
     axes.fill_between(x, low, high, color=colour, alpha=0.18, linewidth=0)
 
 
+def outline(panel: Any, cells: Sequence[tuple[int, int]]) -> None:
+    """A frame around these (row, column) of a heat map."""
+    from matplotlib.patches import Rectangle
+
+    for row, column in cells:
+        corner = (column - 0.5, row - 0.5)
+        panel.add_patch(Rectangle(corner, 1, 1, fill=False, edgecolor=INK, linewidth=1.3))
+
+
+def write_numbers(panel: Any, values: Sequence[Sequence[float]], chance: float) -> None:
+    """Per cent into every cell of a heat map in `accuracy_shades(chance)`."""
+    for i, row in enumerate(values):
+        for k, value in enumerate(row):
+            dark = value > chance + 0.55 * (1 - chance)
+            colour = "white" if dark else INK
+            panel.text(k, i, f"{100 * value:.0f}", ha="center", va="center", fontsize=7, color=colour)
+
+
 def ticks(count: int, most: int = 13) -> list[int]:
     """Indexes for tick labels: all of them where they fit, else every second, third, …"""
     return list(range(0, count, -(-count // most)))
@@ -166,26 +185,46 @@ MARKS = "●○▲△■□"
 Points = Sequence[tuple[float, float]]
 
 
-def text_plot(curves: Mapping[str, Points], width: int = 60, height: int = 10) -> str:
+def text_plot(
+    curves: Mapping[str, Points],
+    width: int = 60,
+    height: int = 10,
+    between: tuple[float, float] | None = None,
+    level: tuple[str, float] | None = None,
+    logarithmic: bool = False,
+) -> str:
     """Curves of (x, y) points as lines of text: an axis on the left, a legend below. Empty without points.
 
-    Where two curves meet in one place the later one is seen.
+    Where two curves meet in one place the later one is seen. between: the ends of the axis, found if not given.
+    level: the name and height of a dotted line. On a logarithmic axis a value of 0 or less is drawn at the
+    lowest of the others.
     """
     points = [point for curve in curves.values() for point in curve]
     if not points:
         return ""
     xs, ys = ([point[i] for point in points] for i in (0, 1))
-    x_range, y_range = (min(xs), max(xs)), (min(ys), max(ys))
+    x_range, y_range = (min(xs), max(xs)), between or (min(ys), max(ys))
+    logarithmic = logarithmic and y_range[1] > 0
+    least = min((y for y in ys if y > 0), default=1.0)
+    y_range = (least, y_range[1]) if logarithmic else y_range
+
+    def scale(y: float) -> float:
+        return math.log(max(y, least)) if logarithmic else y
+
+    scaled = (scale(y_range[0]), scale(y_range[1]))
     grid = [[" "] * width for _ in range(height)]
+    if level is not None:
+        grid[height - 1 - _place(scale(level[1]), scaled, height)] = ["·"] * width
     for mark, curve in zip(MARKS, curves.values(), strict=False):
         for x, y in curve:
-            grid[height - 1 - _place(y, y_range, height)][_place(x, x_range, width)] = mark
+            grid[height - 1 - _place(scale(y), scaled, height)][_place(x, x_range, width)] = mark
     labels = {0: _number(y_range[1]), height - 1: _number(y_range[0])}
     margin = max(map(len, labels.values()))
     lines = [f"{labels.get(i, ''):>{margin}} │{''.join(row).rstrip()}" for i, row in enumerate(grid)]
     first, last = _number(x_range[0]), _number(x_range[1])
     below = f"{first}{last:>{max(1, width - len(first))}}"
-    legend = "   ".join(f"{mark} {name}" for mark, name in zip(MARKS, curves, strict=False))
+    named = [*zip(MARKS, curves, strict=False), *([("·", level[0])] if level is not None else [])]
+    legend = "   ".join(f"{mark} {name}" for mark, name in named)
     return "\n".join([*lines, f"{'':>{margin}} └{'─' * width}", f"{'':>{margin}}  {below}", legend])
 
 

@@ -10,16 +10,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
-from rich.progress_bar import ProgressBar
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from internalize.contract import Begun, End, Ended, Event, Row, RunState, Stage, Stepped, Written
+from internalize.contract import Begun, End, Ended, Event, RunState, Stage, Stepped, Written
 from internalize.statistics.intervals import percentage
 
 
@@ -72,6 +70,32 @@ def percent(value: Any) -> str:
     return f"{percentage(value)} %" if isinstance(value, float) else "–"
 
 
+def newest_numbers(row: Mapping[str, Any], headline: Mapping[str, str]) -> dict[str, str]:
+    """The entries of a row that a view shows, as text.
+
+    Where a stage's answer does not end in q_T, an accuracy is that on the stage's own last state, and the one
+    on q_T stands beside it.
+    """
+    found = {}
+    for key in headline:
+        value = row.get(key)
+        if isinstance(value, float):
+            found[key] = accuracy_told(row, key) if "accuracy" in key else f"{value:.4f}"
+    return found
+
+
+def accuracy_told(row: Mapping[str, Any], key: str) -> str:
+    """`98.3 %`; or `99.1 % (q_T 53.0 %)` where the accuracy on the stage's own target is another one."""
+    value, own = percent(row[key]), own_target(row, key)
+    return value if own is None else f"{percent(own)} (q_T {value})"
+
+
+def own_target(row: Mapping[str, Any], key: str) -> float | None:
+    """How often the stage's own last word is right, where that is another question than the final answer."""
+    target = row.get(key.replace("_accuracy", "_target_accuracy")) if key.endswith("_accuracy") else None
+    return target if isinstance(target, float) and target != row.get(key) else None
+
+
 class Pace:
     """Steps a second, over the last few seconds, and how long the rest will take."""
 
@@ -92,114 +116,6 @@ class Pace:
     def left(self, stage: Stage) -> str:
         rate = self.rate()
         return f"{duration((stage.steps - stage.step) / rate)} left" if rate else "…"
-
-
-class RunView:
-    """The parts that both views share: the newest numbers and the pace."""
-
-    def __init__(self, title: str, headline: Mapping[str, str], samples_per_step: int) -> None:
-        """headline: which entries of a row are shown, key → heading."""
-        self.title = plain(title)
-        self.headline = headline
-        self.samples_per_step = samples_per_step
-        self.numbers: dict[str, float] = {}
-        self.pace = Pace()
-
-    def take(self, row: Mapping[str, Any]) -> None:
-        self.numbers |= {key: row[key] for key in self.headline if isinstance(row.get(key), float)}
-
-    def shown_numbers(self) -> list[str]:
-        parts = []
-        for key, heading in self.headline.items():
-            if key in self.numbers:
-                value = self.numbers[key]
-                parts.append(f"{heading} {percent(value) if 'accuracy' in key else f'{value:.4f}'}")
-        return parts
-
-    def speed(self) -> str:
-        rate = self.pace.rate()
-        return f"{rate * self.samples_per_step:,.0f} samples/s" if rate else "…"
-
-
-class LiveView(RunView):
-    """A few lines on a terminal that are drawn anew four times a second."""
-
-    def __init__(self, title: str, headline: Mapping[str, str], samples_per_step: int) -> None:
-        super().__init__(title, headline, samples_per_step)
-        self._stage: Stage | None = None
-        self._live = Live(
-            get_renderable=self._draw, console=errors_console(), refresh_per_second=4, transient=True
-        )
-
-    def begin(self, folder: Path, stage: Stage) -> None:
-        self._stage = stage
-        self._live.start()
-
-    def stepped(self, stage: Stage) -> None:
-        self._stage = stage
-        self.pace.mark(stage.step)
-
-    def row(self, row: Row, stage: Stage) -> None:
-        self.take(row)
-
-    def end(self, state: RunState, summary: Row) -> None:
-        self._live.stop()
-
-    def _draw(self) -> RenderableType:
-        stage = self._stage
-        if stage is None:
-            return Text(self.title)
-        bars = RichTable.grid(padding=(0, 2))
-        for name, done, total, note in (
-            ("stage", stage.index - 1, stage.total, f"{stage.index} of {stage.total}: {stage.label}"),
-            (stage.unit, stage.step, stage.steps, f"{stage.step:,} of {stage.steps:,}"),
-        ):
-            bars.add_row(name, ProgressBar(total=total, completed=done, width=30), note)
-        numbers = "   ".join([*self.shown_numbers(), self.speed(), self.pace.left(stage)])
-        return Group(Text(self.title, style="bold"), bars, Text(numbers))
-
-
-class LineView(RunView):
-    """A timestamped line for every evaluation, and a sign of life every half minute."""
-
-    QUIET_SECONDS = 30.0
-
-    def __init__(self, title: str, headline: Mapping[str, str], samples_per_step: int) -> None:
-        super().__init__(title, headline, samples_per_step)
-        self._last_line = time.perf_counter()
-
-    def begin(self, folder: Path, stage: Stage) -> None:
-        again = f", going on at {stage.unit[:-1]} {stage.step:,}" if stage.step else ""
-        self._print(f"{self.title}{again}")
-
-    def stepped(self, stage: Stage) -> None:
-        self.pace.mark(stage.step)
-        if time.perf_counter() - self._last_line > self.QUIET_SECONDS:
-            self._print_progress(stage)
-
-    def row(self, row: Row, stage: Stage) -> None:
-        self.take(row)
-        if row.get("event") == "evaluation":
-            self._print_progress(stage)
-
-    def end(self, state: RunState, summary: Row) -> None:
-        self._print(f"{self.title}: {state}")
-
-    def _print_progress(self, stage: Stage) -> None:
-        where = (
-            f"stage {stage.index}/{stage.total} ({stage.label}), {stage.step:,}/{stage.steps:,} {stage.unit}"
-        )
-        self._print(", ".join([where, *self.shown_numbers(), self.speed(), self.pace.left(stage)]))
-
-    def _print(self, text: str) -> None:
-        self._last_line = time.perf_counter()
-        print(f"{datetime.now():%H:%M:%S} {plain(text)}", file=sys.stderr, flush=True)
-
-
-def run_view(title: str, headline: Mapping[str, str], samples_per_step: int) -> LiveView | LineView:
-    """A live view where progress goes to a terminal, lines where it goes to a file or a pipe."""
-    view = LiveView if sys.stderr.isatty() else LineView
-    return view(title, headline, samples_per_step)
 
 
 def results_table(title: str, columns: list[str], rows: list[list[str]]) -> RichTable:
@@ -235,7 +151,7 @@ class _Line:
     weight: float = 1.0
     state: RunState = RunState.WAITING
     stage: Stage | None = None
-    numbers: dict[str, float] = field(default_factory=dict)
+    numbers: dict[str, str] = field(default_factory=dict)
     pace: Pace = field(default_factory=Pace)
     error: str = ""
     share_before: float = 0.0
@@ -298,17 +214,12 @@ class Fleet:
                 line.share_before = line.share if new else line.share_before
                 line.pace.mark(line.stage.step)
         if isinstance(event, Written):
-            found = {key: event.row.get(key) for key in self.headline}
-            line.numbers |= {key: value for key, value in found.items() if isinstance(value, float)}
+            line.numbers |= newest_numbers(event.row, self.headline)
 
     def end(self) -> None: ...
 
     def numbers(self, line: _Line) -> list[str]:
-        cells = []
-        for key in self.headline:
-            value = line.numbers.get(key)
-            cells.append("" if value is None else percent(value) if "accuracy" in key else f"{value:.4f}")
-        return cells
+        return [line.numbers.get(key, "") for key in self.headline]
 
 
 class LiveFleet(Fleet):

@@ -19,17 +19,23 @@ from urllib.parse import quote
 
 import tyro
 
+from internalize.analysis.open_run import open_run
 from internalize.configs.files import make_folder, write_output
 from internalize.configs.named import TrustOption
 from internalize.display.terminal import errors_console
 from internalize.errors import BadInput, require
 from internalize.explorer.bundle import Bundle, Progress, make_bundle
 from internalize.explorer.subject import last_run, open_subject
+from internalize.explorer.text import make_text_bundle
+from internalize.kinds.text.open_text import OpenText
 from internalize.runs.commands import Selection
+from internalize.runs.folder import Run
 from internalize.runs.index import Entry
+from internalize.runs.location import find_folders
 from internalize.runs.storage import read_rows
 
 SCRIPTS = ("model.js", "construction.js", "drawing.js", "board.js", "panels.js", "view.js")
+TEXT_SCRIPTS = ("drawing.js", "text.js")
 
 
 def asset(name: str) -> str:
@@ -38,20 +44,26 @@ def asset(name: str) -> str:
 
 def explorer_page(bundle: Bundle) -> str:
     """The page. Whatever comes from a run stands in it as data: text that is shown and never executed."""
-    script = "\n".join(asset(name) for name in SCRIPTS)
-    style = asset("style.css")
+    if "rows" in bundle.data:
+        return fill("text.html", f"{bundle.data['data']}: the explorer", TEXT_SCRIPTS, data_block(bundle.data))
     title = f"{bundle.data['task']['name']}, T = {bundle.data['task']['horizon']}: the explorer"
+    blocks = [data_block(bundle.data), *(bytes_block(*block) for block in bundle.blocks.items())]
+    return fill("page.html", title, SCRIPTS, "\n".join(blocks))
+
+
+def fill(name: str, title: str, scripts: Sequence[str], data: str) -> str:
+    """The frame of that name with its title, style, data and scripts."""
+    script, style = "\n".join(asset(part) for part in scripts), asset("style.css")
     parts = {
         "POLICY": policy(script, style),
         "TITLE": html.escape(title),
         "STYLE": style,
-        "DATA": "\n".join([data_block(bundle.data), *(bytes_block(*block) for block in bundle.blocks.items())]),
+        "DATA": data,
         "SCRIPT": script,
     }
-    page = asset("page.html")
-    pieces = []
-    for name, content in parts.items():  # in their order in the page, so that no content is searched again
-        before, _, page = page.partition(f"<!--{name}-->")
+    page, pieces = asset(name), []
+    for mark, content in parts.items():  # in their order in the page, so that no content is searched again
+        before, _, page = page.partition(f"<!--{mark}-->")
         pieces += [before, content]
     return "".join([*pieces, page])
 
@@ -84,14 +96,25 @@ def write_explorer(
     runs: Sequence[Path | str], out: Path, megabytes: float = 4.0, progress: Progress = lambda _: None
 ) -> Bundle:
     """Write the page in which these runs answer; the first is the one that is looked at first."""
-    require(out.suffix in (".html", ".htm"), "out", f"must be a file that ends in .html, got {out}")
-    bundle = make_bundle([open_subject(run) for run in runs], megabytes, progress)
+    require(out.suffix in (".html", ".htm"), "page", f"must be a file that ends in .html, got {out}")
+    bundle = bundle_of(runs, megabytes, progress)
     make_folder(out.parent)
     try:
         write_output(out, explorer_page(bundle))
     except OSError as error:
-        raise BadInput("out", f"cannot write {out}: {error.strerror}") from None
+        raise BadInput("page", f"cannot write {out}: {error.strerror}") from None
     return bundle
+
+
+def bundle_of(runs: Sequence[Path | str], megabytes: float, progress: Progress) -> Bundle:
+    """Of chains the models themselves, of text what they answered; one page shows one kind."""
+    opened = [open_run(run, "cpu") for run in runs]
+    texts = [run for run in opened if isinstance(run, OpenText)]
+    if not texts:
+        return make_bundle([open_subject(run) for run in runs], megabytes, progress)
+    strangers = [run.title for run in opened if not isinstance(run, OpenText)]
+    require(not strangers, "run", f"one page shows one kind: {', '.join(strangers)} is no run of text")
+    return make_text_bundle(texts, progress)
 
 
 POINTS = 40
@@ -126,21 +149,9 @@ def runs_page_command(arguments: RunsPageArguments) -> None:
 
 def runs_page(entries: list[Entry], out: Path, beside: Path) -> str:
     """The page; `beside` is the folder that it will stand in, for the links to the explorers."""
-    script = "\n".join(asset(name) for name in ("drawing.js", "index.js"))
-    style = asset("style.css")
     rows = [describe(entry, out, beside) for entry in entries]
-    parts = {
-        "POLICY": policy(script, style),
-        "TITLE": html.escape(f"{len(entries):,} runs"),
-        "STYLE": style,
-        "DATA": data_block({"runs": rows, "folder": out.name}),
-        "SCRIPT": script,
-    }
-    page, pieces = asset("index.html"), []
-    for name, content in parts.items():
-        before, _, page = page.partition(f"<!--{name}-->")
-        pieces += [before, content]
-    return "".join([*pieces, page])
+    data = data_block({"runs": rows, "folder": out.name})
+    return fill("index.html", f"{len(entries):,} runs", ("drawing.js", "index.js"), data)
 
 
 def describe(entry: Entry, out: Path, beside: Path) -> Json:
@@ -201,10 +212,11 @@ class ExploreArguments(TrustOption):
     """Write one HTML file in which the models of runs answer, stage by stage. It opens from disk, needs no
     server and makes no request. Several runs of the same task are shown side by side."""
 
-    runs: Annotated[tuple[Path, ...], tyro.conf.Positional] = ()
-    """Run folders or the beginnings of their hashes; the last finished run if none is given."""
-    out: Path | None = None
-    """The file to write; explorer.html in the first run's folder if not given."""
+    runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[RUN [RUN ...]]")] = ()
+    """The runs: folders, unique parts of their names, beginnings of their hashes, patterns such as 'C7-*', or
+    latest. The last finished run if none is given."""
+    page: Annotated[Path | None, tyro.conf.arg(aliases=("--out",), metavar="FILE")] = None
+    """The page to write; explorer.html in the first run's folder if not given."""
     megabytes: float = 4.0
     """About how large the weights in the page may be. Where all stages need more, some are left out evenly."""
     json: bool = False
@@ -215,8 +227,8 @@ class ExploreArguments(TrustOption):
 
 
 def explore_command(arguments: ExploreArguments) -> None:
-    runs = arguments.runs or (last_run(),)
-    out = open_subject(runs[0]).path / "explorer.html" if arguments.out is None else arguments.out
+    runs = find_folders(arguments.runs, "runs") or (last_run(),)
+    out = Run.open(runs[0]).path / "explorer.html" if arguments.page is None else arguments.page
     with errors_console().status("explore") as status:
         bundle = write_explorer(runs, out, arguments.megabytes, status.update)
     models = bundle.data["models"]
@@ -241,8 +253,9 @@ def size_and_models(size: int, models: list[dict[str, object]]) -> str:
     live = sum(model["kind"] != "recorded" for model in models)
     recorded = len(models) - live
     models_answer = "1 model answers" if live == 1 else f"{live} models answer"
-    text = f"{size / 1e6:.1f} MB; {models_answer} in the page"
-    return text + (f", {recorded} too large for it, with recorded answers" if recorded else "")
+    said = [f"{models_answer} in the page"] if live else []
+    said += [f"{recorded} with recorded answers"] if recorded else []
+    return f"{size / 1e6:.1f} MB; {', '.join(said)}"
 
 
 def find_browser() -> str | None:

@@ -163,11 +163,12 @@ def open_subject(path: Path | str) -> Subject:
 
 
 def last_run(out: Path | None = None) -> Path:
-    """The chain run below `out` that was begun last and has a model."""
+    """The run of chains or of text below `out` that was begun last and has a model."""
     out = runs_folder() if out is None else out
     require(out.is_dir(), "run", f"name a run: there is no folder {out} in which to look for the last one")
-    runs = [entry for entry in Store(out).entries() if entry.kind == "chain" and entry.state == RunState.DONE]
-    require(bool(runs), "run", f"name a run: {out} holds no finished run of the kind `chain`")
+    kinds = ("chain", "text")
+    runs = [entry for entry in Store(out).entries() if entry.kind in kinds and entry.state == RunState.DONE]
+    require(bool(runs), "run", f"name a run: {out} holds no finished run of the kind `chain` or `text`")
     return out / max(runs, key=lambda entry: entry.created or "").path
 
 

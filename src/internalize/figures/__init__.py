@@ -1,12 +1,18 @@
 """The figures of the paper and the frame that makes them: cases, claims, verdicts, results, the report."""
 
-from internalize.figures.cases import Grid
-from internalize.figures.figure import Claim, DrawingMaterial, Figure, PositiveControl
-from internalize.figures.numbers import Alike, Larger, MeanBeyond, WithField
-from internalize.figures.rates import Always, MoreOften, OftenWithout, RateAbove, RateBelow, RateBetween
-from internalize.figures.results import make, plan
-from internalize.figures.rows import group, rate
-from internalize.figures.waiting import CostsMore, GainsMore, Sooner
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from internalize.figures.cases import Grid
+    from internalize.figures.figure import Claim, DrawingMaterial, Figure, PositiveControl
+    from internalize.figures.numbers import Alike, Larger, MeanBeyond, WithField
+    from internalize.figures.rates import Always, MoreOften, OftenWithout, RateAbove, RateBelow, RateBetween
+    from internalize.figures.results import make, plan
+    from internalize.figures.rows import group, rate
+    from internalize.figures.waiting import CostsMore, GainsMore, Sooner
 
 __all__ = [
     "Alike",
@@ -32,3 +38,34 @@ __all__ = [
     "plan",
     "rate",
 ]
+_PLACES = {
+    "Grid": "internalize.figures.cases",
+    "Claim": "internalize.figures.figure",
+    "DrawingMaterial": "internalize.figures.figure",
+    "Figure": "internalize.figures.figure",
+    "PositiveControl": "internalize.figures.figure",
+    "Alike": "internalize.figures.numbers",
+    "Larger": "internalize.figures.numbers",
+    "MeanBeyond": "internalize.figures.numbers",
+    "WithField": "internalize.figures.numbers",
+    "Always": "internalize.figures.rates",
+    "MoreOften": "internalize.figures.rates",
+    "OftenWithout": "internalize.figures.rates",
+    "RateAbove": "internalize.figures.rates",
+    "RateBelow": "internalize.figures.rates",
+    "RateBetween": "internalize.figures.rates",
+    "make": "internalize.figures.results",
+    "plan": "internalize.figures.results",
+    "group": "internalize.figures.rows",
+    "rate": "internalize.figures.rows",
+    "CostsMore": "internalize.figures.waiting",
+    "GainsMore": "internalize.figures.waiting",
+    "Sooner": "internalize.figures.waiting",
+}
+"""name → module, imported when first asked for: lists answer before torch would be loaded."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module 'internalize.figures' has no attribute {name!r}")
+    return getattr(import_module(_PLACES[name]), name)

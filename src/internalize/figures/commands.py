@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
-from typing import Annotated, Any
+from typing import Annotated
 
 import tyro
-from rich.table import Table as RichTable
 
 from internalize.configs.files import is_standard_output, make_folder, require_writable, write_output
 from internalize.contract import RunState
@@ -18,8 +17,8 @@ from internalize.display.terminal import PlainConsole, duration, errors_console,
 from internalize.errors import BadInput, require
 from internalize.figures.cases import Tier, shapes_of
 from internalize.figures.figure import UNDETECTABLE, Figure, told_p
-from internalize.figures.paper import NAMES, find_figure
-from internalize.figures.results import VERDICT, Made, plan, read, results_folder, train_missing, write
+from internalize.figures.paper import VERDICT, find_figure
+from internalize.figures.results import Made, plan, read, results_folder, train_missing, write
 from internalize.kinds import kind_of, prepare
 from internalize.runs.folder import Run
 from internalize.runs.location import runs_folder
@@ -31,87 +30,15 @@ from internalize.sweeps import Sweep, SweepOutcome
 from internalize.sweeps.plan import Costs
 from internalize.sweeps.run import BackendName, RayOptions
 
-LISTED: tuple[Tier, ...] = ("laptop", "paper")
-"""Tiers whose runs the list of figures tells of."""
 MOST_MISSING = 5
 """Missing runs that are named; of more, how many there are is said."""
-
-
-@dataclass(frozen=True)
-class FiguresArguments:
-    """The figures of the paper: what each shows, how far its runs are, and the verdicts on its claims."""
-
-    out: Path = field(default_factory=runs_folder)
-    """Folder of the runs."""
-    results: Path = Path("results")
-    """Folder of the finished figures."""
-    json: bool = False
-    """Print one JSON object, last."""
-
-
-def figures_command(arguments: FiguresArguments) -> None:
-    for field_name, folder in (("out", arguments.out), ("results", arguments.results)):
-        require(folder.is_dir() or not folder.exists(), field_name, f"{folder} is not a folder")
-    entries = [_entry(find_figure(name), arguments) for name in NAMES]
-    if arguments.json:
-        print(json.dumps({"figures": entries}))
-        return
-    rows = []
-    for entry in entries:
-        progress = (_progress(entry["runs"][tier]) for tier in LISTED)
-        rows.append([entry["figure"], entry["shows"], *progress, entry["verdicts"]])
-    columns = ["figure", "shows", *LISTED, "claims"]
-    PlainConsole().print(_wide_table(columns, rows))
-    PlainConsole().print("internalize figure NAME [--tier laptop] makes one; --plan shows its claims.")
-
-
-def _entry(figure: Figure, arguments: FiguresArguments) -> dict[str, Any]:
-    found = {tier: status(figure, tier, arguments.out) for tier in LISTED}
-    entry: dict[str, Any] = {
-        "figure": figure.name,
-        "paper": figure.paper,
-        "shows": figure.shows,
-        "runs": {tier: vars(state) for tier, state in found.items()},
-    }
-    entry["verdicts"] = _verdicts_told(results_folder(arguments.results, figure, "laptop"))
-    return entry
-
-
-def _progress(found: dict[str, Any]) -> str:
-    """`12/45, 20 min left`."""
-    if not found["planned"]:
-        return "no runs"
-    left = "" if found["done"] == found["planned"] else f"\n{duration(found['seconds'])}"
-    return f"{found['done']}/{found['planned']}{left}"
-
-
-def _verdicts_told(folder: Path) -> str:
-    """`3 confirmed, 1 planned`, from the results that are there."""
-    from internalize.figures.report import read_record
-
-    try:
-        words = [claim["verdict"] for claim in read_record(folder / VERDICT)["claims"]]
-    except FileNotFoundError:
-        return "not made"
-    except (OSError, ValueError):
-        return "damaged"
-    return ", ".join(f"{words.count(word)} {word}" for word in dict.fromkeys(words)) or "not judged"
-
-
-def _wide_table(columns: list[str], rows: list[list[str]]) -> RichTable:
-    table = RichTable(title="Figures of the paper: runs done, and the time the others take here")
-    for column in columns:
-        table.add_column(column)
-    for row in rows:
-        table.add_row(*row)
-    return table
 
 
 @dataclass(frozen=True)
 class FigureArguments:
     """One figure of the paper: run what is missing, draw it, and judge its claims."""
 
-    name: Annotated[str, tyro.conf.Positional]
+    name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="FIGURE")]
     """Which: see `internalize figures`."""
     tier: Tier = "laptop"
     """smoke: seconds, nothing is judged; toy: minutes, sizes at which inputs repeat; laptop: hours, the paper's

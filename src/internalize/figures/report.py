@@ -16,8 +16,7 @@ from internalize.display.terminal import duration
 from internalize.errors import RunWarning, require
 from internalize.figures.cases import TIERS
 from internalize.figures.figure import WORDS, told_p
-from internalize.figures.paper import NAMES
-from internalize.figures.results import VERDICT
+from internalize.figures.paper import NAMES, VERDICT
 from internalize.figures.rows import TOY_SCALE
 from internalize.runs.storage import NUMBER, Shape, Unreadable, read_json, require_shape
 
@@ -53,7 +52,10 @@ def find_records(results: Path) -> list[tuple[Record, Path]]:
     found, damaged = [], []
     for path in sorted(results.glob(f"*/{VERDICT}")):
         try:
-            found.append((read_record(path), path.parent))
+            record = read_record(path)
+            if not _can_be_told(record, path.parent):
+                raise Unreadable("has a value that cannot be told")
+            found.append((record, path.parent))
         except (Unreadable, OSError) as error:
             why = error if isinstance(error, Unreadable) else error.strerror
             damaged.append(f"{path} {why}: it is no whole verdict; make the figure again: {path.parent.name}")
@@ -84,11 +86,21 @@ def read_record(path: Path) -> Record:
     return record
 
 
+def _can_be_told(record: Record, folder: Path) -> bool:
+    """Whether all that is told of a record can be told: right types may still have wrong values."""
+    try:
+        for tell in (report_page, headline_table, claims_document):
+            tell([(record, folder)])
+    except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError):
+        return False
+    return True
+
+
 def report_page(records: Sequence[tuple[Record, Path]]) -> str:
     sections = [
         page.contents({folder.name: _title(record) for record, folder in records}),
         page.heading("All claims"),
-        page.table(["claim", "scale", "verdict"], _claim_rows(records)),
+        page.table(["claim", "scale", "p", "verdict"], _claim_rows(records), _claim_moods(records)),
         page.paragraph(
             "A verdict is the two-sided test at 5 %, by Holm's correction over the claims of a figure "
             "that have "
@@ -96,7 +108,7 @@ def report_page(records: Sequence[tuple[Record, Path]]) -> str:
             "inconclusive, if neither is. Not testable here: something that must hold first does not. Planned: "
             "there are no runs yet. The scale says how far the runs are from the paper's own; a toy "
             "supports no "
-            "claim."
+            "claim, and its verdicts are outlined, not filled."
         ),
         *(section for record, folder in records for section in _figure_sections(record, folder)),
     ]
@@ -123,10 +135,23 @@ def _title(record: Record) -> str:
 
 def _claim_rows(records: Sequence[tuple[Record, Path]]) -> list[list[str]]:
     return [
-        [f"{_title(record)}: {with_indices(claim['sentence'])}", claim["scale"] or "–", claim["verdict"]]
+        [
+            f"{_title(record)}: {with_indices(claim['sentence'])}",
+            claim["scale"] or "–",
+            told_p(claim),
+            claim["verdict"],
+        ]
         for record, _ in records
         for claim in record["claims"]
     ]
+
+
+def _claim_moods(records: Sequence[tuple[Record, Path]]) -> list[str]:
+    """How each verdict looks: filled, outlined where the runs are a toy, dashed where it is open."""
+    claims = [claim for record, _ in records for claim in record["claims"]]
+    faint = [" faint" if claim["scale"] == TOY_SCALE else "" for claim in claims]
+    plain = {"inconclusive": "open"} | MOODS
+    return [f"{plain.get(claim['verdict'], '')}{how}" for claim, how in zip(claims, faint, strict=True)]
 
 
 def _figure_sections(record: Record, folder: Path) -> list[str]:

@@ -22,6 +22,7 @@ from internalize.figures.figure import (
     judge,
     strictest_level,
 )
+from internalize.figures.paper import VERDICT
 from internalize.figures.rows import FigureRow
 from internalize.runs.folder import Run
 from internalize.runs.location import runs_folder
@@ -34,8 +35,6 @@ from internalize.sweeps.plan import Costs
 if TYPE_CHECKING:
     from internalize.runtime.fleet.driver import FleetObserver
 
-VERDICT = "verdict.json"
-"""The file by which a folder of results is known."""
 FORMATS = ("png", "svg", "pdf")
 
 

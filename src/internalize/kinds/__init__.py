@@ -44,14 +44,22 @@ def kind_of(config: Any, copies: Copies | None = None) -> Kind:
 
 
 def own_command(command: str, text: str) -> Callable[[Any], int | None] | None:
-    """The function by which the kind of a run, RUN[@STAGE][:BUDGET], carries out a command in its own way."""
+    """The function by which the kind of a run, RUN[@STAGE][:BUDGET], carries out a command in its own way.
+
+    A command that the kind knows to be of no use for its runs is refused, with what to do instead.
+    """
     from internalize.runs.folder import Run
 
     try:
         kind = Run.open(re.sub(r"(@\d+)?(:\d+)?$", "", text)).identity().kind
-        ways = getattr(find_kind(kind), "commands", {}) if kind in KINDS else {}
+        found_kind = find_kind(kind) if kind in KINDS else None
     except BadInput:  # the command itself will say it
         return None
+    ways, instead = (getattr(found_kind, name, {}) for name in ("commands", "instead"))
+    if command in instead:
+        raise BadInput(
+            "run", f"{command} looks into chains of states, not into runs of {kind}: {instead[command]}"
+        )
     if command not in ways:
         return None
     module, _, function = ways[command].partition(":")

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, make_dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
+from torch import Tensor, nn
 
-from internalize.configs.codec import changed_fields, to_json
-from internalize.configs.command_line import parse
-from internalize.configs.files import require_writable
+from internalize.configs.codec import changed_fields, from_json, to_json
+from internalize.configs.command_line import parse, value_in
+from internalize.configs.files import read_data, require_writable
 from internalize.configs.named import Copies, Source, TrustOption, is_object_name, others_files, own_files
 from internalize.contract import Observer
 from internalize.errors import BadInput, require
 from internalize.kinds import KINDS, config_from_json, find_kind, prepare
+from internalize.measure.predictor import Predictor
 from internalize.runs.folder import SOURCES_INDEX, Run
+from internalize.runs.location import find_folder
 from internalize.runs.provenance import require_trusted_code
+from internalize.runs.storage import is_owned
+from internalize.runs.table import Table
 from internalize.runtime.execution import Execution, announce, observers_for, report, resolve_device, threads
 from internalize.runtime.fleet.driver import FleetObserver, Outcome
 from internalize.runtime.fleet.pool import execute_many
@@ -126,6 +132,131 @@ def forecast_of(config: ExperimentConfig, execution: Execution | None = None, ti
         return prepared.kind.forecast(prepared, device, execution.keep_stages, timed)
 
 
+# Runs opened to be asked ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Which weights are looked at: those at the end of a stage, in a run that is finished or not."""
+
+    stage: int
+    stages: int
+    """All that the curriculum has."""
+    status: str
+    """done, interrupted, running or failed."""
+
+    def __str__(self) -> str:
+        text = f"stage {self.stage} of {self.stages}"
+        return text if self.status == "done" else f"{text}, run {self.status}"
+
+    def to_json(self) -> dict[str, int | str]:
+        return {"stage": self.stage, "stages": self.stages, "status": self.status}
+
+
+class OpenRun:
+    """A run of any kind: what it is and how it went."""
+
+    def __init__(self, run: Run, config: Any, experiment: Any) -> None:
+        self.run = run
+        self.config = config
+        self.experiment = experiment
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self.run.path)!r}, {self.status})"
+
+    @property
+    def path(self) -> Path:
+        return self.run.path
+
+    @property
+    def title(self) -> str:
+        return self.run.path.name
+
+    @property
+    def status(self) -> str:
+        """new, running, interrupted, failed or done. A run that was killed is interrupted, whatever it says."""
+        state = str(self.run.status()["state"])
+        return "interrupted" if state == "running" and not is_owned(self.run.path) else state
+
+    @property
+    def metrics(self) -> Table:
+        """All rows of the training; `run.metrics.where(event="evaluation")` are those of one sort."""
+        return self.run.metrics()
+
+    def summary(self) -> dict[str, Any]:
+        """The results of a finished run."""
+        return self.run.summary()
+
+    @property
+    def stages(self) -> list[int]:
+        """The stages whose weights can be loaded."""
+        return self.run.stages()
+
+    def predictor(self, budget: int | None = None, stage: int | None = None) -> Predictor:
+        raise self._unable("be asked")
+
+    def model(self, stage: int | None = None) -> nn.Module:
+        raise self._unable("be looked into")
+
+    def answer(self, inputs: Any, budget: int | None = None, stage: int | None = None) -> Any:
+        """What it says to one input of somebody's: a text or, where inputs are symbols, a list of them too."""
+        raise self._unable("answer symbols")
+
+    def attention(self, inputs: Any, stage: int | None = None) -> list[Tensor]:
+        raise self._unable("be looked into")
+
+    def hidden_states(self, inputs: Any, stage: int | None = None) -> list[Tensor]:
+        raise self._unable("be looked into")
+
+    def activations(self, inputs: Any, stage: int | None = None) -> dict[str, Tensor]:
+        raise self._unable("be looked into")
+
+    def _unable(self, what: str) -> BadInput:
+        kind = self.run.identity().kind
+        return BadInput("run", f"{self.title} is a run of the kind {kind}: it cannot {what}")
+
+
+def own_opened(kind: str) -> type[OpenRun] | None:
+    """The class by which a kind of this package opens its own runs, where it has one."""
+    place = getattr(find_kind(kind), "opened", None) if kind in KINDS else None
+    if place is None:
+        return None
+    module, _, name = place.partition(":")
+    found: type[OpenRun] = getattr(import_module(module), name)
+    return found
+
+
+# Commands --------------------------------------------------------------------------------------------------
+
+
+ConfigOption = Annotated[str | None, tyro.conf.arg(name="config", metavar="FILE")]
+
+
+def config_in(words: Sequence[str], config: type[Any], kind: str) -> Any:
+    """The config that the words name by --config, from which their other fields depart; None if they do not.
+
+    A JSON or YAML file of its fields, or a run, or a run's config.json.
+    """
+    named = value_in(words, "--config")
+    if named is None:
+        return None
+    path = Path(named)
+    if not path.is_file():
+        try:
+            path = find_folder(path, "config") / "config.json"
+        except BadInput as error:
+            raise BadInput("config", f"there is no file {named}, and no run of that name") from error
+    data = read_data(path, "config")
+    if isinstance(data, dict) and {"kind", "config"} <= data.keys():
+        same = data["kind"] == kind
+        require(same, "config", f"{path} is a config of the kind {data['kind']}, not of {kind}")
+        data = data["config"]
+    try:
+        return from_json(config, data)
+    except BadInput as error:
+        raise BadInput(f"config ({path.name})", str(error)) from None
+
+
 @dataclass(frozen=True)
 class ExperimentArguments:
     """Train any kind of experiment, a user's own among them: `internalize experiment mine.py:KIND --field …`.
@@ -134,7 +265,7 @@ class ExperimentArguments:
     commands, sweeps and figures do with runs they do with these, too.
     """
 
-    kind: Annotated[str, tyro.conf.Positional]
+    kind: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="KIND")]
     """chain, hints, parity, selfplay, or your own: file.py:NAME or module:NAME."""
 
 
@@ -149,7 +280,14 @@ def arguments_for(words: list[str]) -> tuple[type[Any], list[str]]:
         ("execution", Annotated[Execution, tyro.conf.arg(name="")], field(default_factory=Execution)),
         ("many", Annotated[SideBySide, tyro.conf.arg(name="")], field(default_factory=SideBySide)),
     ]
+    parts.append(("config_file", ConfigOption, None))
     made = make_dataclass(config.__name__, parts, namespace={"__doc__": config.__doc__}, frozen=True)
+
+    def defaults(rest: Sequence[str]) -> Any:
+        found = config_in(rest, config, words[0])
+        return None if found is None else made(found)
+
+    made.defaults = defaults  # type: ignore[attr-defined]
     return made, words[1:]
 
 
@@ -178,8 +316,8 @@ def run_experiment(config: Any, execution: Execution, many: SideBySide) -> int |
 class ResumeArguments(TrustOption):
     """Go on with an interrupted run."""
 
-    run: Annotated[Path, tyro.conf.Positional]
-    """The run's folder, or the beginning of its hash."""
+    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+    """The run: its folder, a unique part of its name, the beginning of its hash, or latest."""
     execution: Annotated[Execution, tyro.conf.arg(name="")] = field(default_factory=Execution)
     rest: tyro.conf.Suppress[tuple[str, ...]] = ()
     """Whatever else was given: fields of the run's config, which must be as they are."""

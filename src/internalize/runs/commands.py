@@ -15,10 +15,10 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from internalize.configs.files import is_standard_output
-from internalize.contract import RunState
+from internalize.contract import RunState, still_speaking
 from internalize.display.plots import text_plot
 from internalize.display.terminal import duration, percent, plain
-from internalize.errors import BadInput, RunWarning, require
+from internalize.errors import BadInput, RunWarning, closest, require
 from internalize.runs.folder import Run
 from internalize.runs.index import Entry, Filter, Store, require_if_there
 from internalize.runs.location import hash_in_name, runs_folder
@@ -26,6 +26,7 @@ from internalize.runs.manifest import changed_files
 from internalize.runs.storage import is_owned
 from internalize.runs.table import Table, flat
 
+Order = Literal["name", "accuracy", "ood", "took", "newest"]
 State = Literal["new", "running", "interrupted", "failed", "done", "damaged"]
 
 
@@ -36,7 +37,7 @@ class Selection:
     out: Path = field(default_factory=runs_folder)
     """Folder that holds the run folders."""
     task: str | None = None
-    """Only runs of this task, circuit or game, such as C7."""
+    """Only runs of this task, circuit or game, such as C7; of a file div3.json, div3 is enough."""
     method: str | None = None
     """Only runs of this method, such as left."""
     status: State | None = None
@@ -60,31 +61,62 @@ class RunsArguments:
     """List runs: all of them, or those of a task, a method, a state or an accuracy."""
 
     which: Annotated[Selection, tyro.conf.arg(name="")] = field(default_factory=Selection)
+    sort: Order = "name"
+    """By name; or the best accuracy first, in distribution or out of it; the longest; or the newest."""
+    limit: int | None = None
+    """List at most this many."""
     rebuild: bool = False
     """Make the index anew from the folders first."""
     json: bool = False
     """Print one JSON list."""
 
+    def __post_init__(self) -> None:
+        require(self.limit is None or self.limit >= 1, "limit", f"must be at least 1, got {self.limit}")
+
 
 def runs_command(arguments: RunsArguments) -> None:
     if arguments.rebuild:
         Store(arguments.which.out).rebuild()
-    entries = arguments.which.entries()
+    found = in_order(arguments.which.entries(), arguments.sort)
+    entries = found[: arguments.limit]
     if arguments.json:
         print(json.dumps([as_json(entry) for entry in entries]))
         return
     if entries:
         # a file or another program gets whole names, whatever the width of the terminal beside it
         print(listing(entries, shutil.get_terminal_size().columns if sys.stdout.isatty() else None))
-    print(f"{len(entries):,} run{'' if len(entries) == 1 else 's'} in {arguments.which.out}")
+    shown = f"{len(entries):,} of " if len(entries) < len(found) else ""
+    print(f"{shown}{len(found):,} run{'' if len(found) == 1 else 's'} in {arguments.which.out}")
+    if not found:
+        print(_what_there_is(arguments.which), file=sys.stderr)
+
+
+def in_order(entries: list[Entry], order: Order) -> list[Entry]:
+    """By name, as they come; or by a number, the largest first, and those that have none last."""
+    if order == "name":
+        return entries
+    column = {"accuracy": "accuracy", "ood": "ood_accuracy", "took": "seconds", "newest": "created"}[order]
+    known = [entry for entry in entries if getattr(entry, column) is not None]
+    rest = [entry for entry in entries if getattr(entry, column) is None]
+    return [*sorted(known, key=lambda entry: getattr(entry, column), reverse=True), *rest]
+
+
+def _what_there_is(which: Selection) -> str:
+    """Where no run is found: what could be asked for instead."""
+    everything = Selection(which.out).entries()
+    if not everything:
+        return "for a first one: internalize train --preset laptop --task C2 --horizon 6"
+    tasks = sorted({entry.task for entry in everything if entry.task})
+    near = closest(which.task or "", tasks)
+    return f"none of {len(everything):,} runs fits{near}; their tasks: {', '.join(map(_name, tasks))}"
 
 
 @dataclass(frozen=True)
 class RunsShowArguments:
     """A run's config, results and curves."""
 
-    run: Annotated[Path, tyro.conf.Positional]
-    """The run's folder, or the beginning of its hash."""
+    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+    """The run: its folder, a unique part of its name, the beginning of its hash, or latest."""
     json: bool = False
     """Print one JSON object, with all rows of metrics."""
 
@@ -112,26 +144,40 @@ def _warn_of_damage(run: Run) -> None:
 class RunsCompareArguments:
     """Runs or groups of runs side by side, with intervals; groups are paired by seed."""
 
-    runs: Annotated[tuple[str, ...], tyro.conf.Positional]
-    """Two or more of: a run's folder, the beginning of a hash, a folder of runs, or a pattern of names such as
-    'runs/C7-T25-left-*'. The first is what the others are compared with."""
+    runs: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN [RUN ...]")]
+    """Two or more of: a run, a folder of runs, or a pattern of names such as 'C7-T25-left-*'. The first is what
+    the others are compared with."""
     metric: str = "id_accuracy"
     """The entry of the results whose differences are looked at."""
+    markdown: bool = False
+    """Print a Markdown table."""
+    latex: bool = False
+    """Print a LaTeX table, for the package booktabs."""
     json: bool = False
     """Print one JSON object."""
 
+    def __post_init__(self) -> None:
+        one = self.markdown + self.latex + self.json <= 1
+        require(one, "markdown", "choose one of --markdown, --latex and --json")
+
 
 def runs_compare_command(arguments: RunsCompareArguments) -> None:
-    from internalize.runs.comparison import compare, comparison_text
+    from internalize.runs.comparison import compare, comparison_cells, comparison_text
+    from internalize.runs.table import latex_table, markdown_table
 
     require(len(arguments.runs) >= 2, "runs", f"needs at least two to compare, got {len(arguments.runs)}")
     result = compare(arguments.runs, arguments.metric)
-    print(json.dumps(result) if arguments.json else comparison_text(result))
+    if arguments.markdown:
+        print(markdown_table(*comparison_cells(result)))
+    elif arguments.latex:
+        print(latex_table(*comparison_cells(result)))
+    else:
+        print(json.dumps(result) if arguments.json else comparison_text(result))
 
 
 @dataclass(frozen=True)
 class RunsExportArguments:
-    """All runs as one table: a line a run, with its config and results in columns."""
+    """All runs as one table: one line for each run, with its config and results in columns."""
 
     which: Annotated[Selection, tyro.conf.arg(name="")] = field(default_factory=Selection)
     csv: Path | None = None
@@ -189,16 +235,22 @@ def write_files(table: Table, csv: Path | None, parquet: Path | None) -> list[st
 
 # All of them: plain text, since a framed table of ten thousand runs would take many seconds --------------
 
-HEADINGS = ("run", "task", "T", "method", "seed", "state", "ID", "OOD", "took")
+HEADINGS = ("run", "task", "T", "method", "seed", "state", "ID", "OOD", "tokens", "took")
+TOKENS = HEADINGS.index("tokens")
 LEFT = {"run", "task", "method", "state"}
 SHORT_HASH = 8
 """Letters of a hash where the whole name has no room: of ten thousand runs hardly two begin alike."""
+SPEAKS = "!"
+SPEAKING = (
+    f"{SPEAKS} right only while it still speaks: it succeeded, and did not internalize (2 tokens: at once)"
+)
 WHOLE_NAMES = "the hash stands for the name; whole names: a wider terminal, or --json"
 
 
 def listing(entries: Sequence[Entry], columns: int | None = None) -> str:
-    """One line a run, below headings; with hashes in place of names that are too long for the columns."""
+    """One line for each run, below headings; hashes stand for names that are too long for the columns."""
     rows = [_cells(entry) for entry in entries]
+    remark = [SPEAKING] if any(row[TOKENS].endswith(SPEAKS) for row in rows) else []
     text = _aligned(rows)
     if any(entry.state == RunState.DAMAGED for entry in entries):  # with reasons, whatever the width
         reasons = [
@@ -208,11 +260,12 @@ def listing(entries: Sequence[Entry], columns: int | None = None) -> str:
                 for entry in entries
             ),
         ]
-        return "\n".join(line + reason for line, reason in zip(text, reasons, strict=True))
+        lines = [line + reason for line, reason in zip(text, reasons, strict=True)]
+        return "\n".join([*lines, *remark])
     if columns is None or len(rows) == 0 or max(map(len, text)) <= columns:
-        return "\n".join(text)
+        return "\n".join([*text, *remark])
     short = [(_short_name(entry), *row[1:]) for entry, row in zip(entries, rows, strict=True)]
-    return "\n".join([*_aligned(short), WHOLE_NAMES])
+    return "\n".join([*_aligned(short), *remark, WHOLE_NAMES])
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -239,8 +292,17 @@ def _cells(entry: Entry) -> tuple[str, ...]:
         entry.state,
         percent(entry.accuracy),
         percent(entry.ood_accuracy),
+        _tokens(entry.summary),
         "–" if entry.seconds is None else duration(entry.seconds),
     )
+
+
+def _tokens(summary: dict[str, Any]) -> str:
+    """Of an answer, on average; marked where a run that was to lose its words is right only with them."""
+    tokens = summary.get("response_length")
+    if not isinstance(tokens, int | float):
+        return "–"
+    return f"{tokens:.1f}{SPEAKS if still_speaking(summary) else ''}"
 
 
 def _name(text: str) -> str:
@@ -282,24 +344,28 @@ def description(run: Run) -> str:
     summary = run.status().get("summary", {})
     if summary:
         parts += ["", "results", *_lines(summary)]
-    for title, names in (("loss", "loss"), ("accuracy", "_accuracy")):
-        plot = text_plot(curves(run.metrics(), names))
+    for title, names in (("loss (logarithmic)", "loss"), ("accuracy", "_accuracy")):
+        plot = text_plot(curves(run.metrics(), names), logarithmic=names == "loss")
         if plot:
             parts += ["", title, plot]
     return plain("\n".join(parts))
 
 
 def curves(rows: Table, ending: str) -> dict[str, list[tuple[float, float]]]:
-    """The curves over steps whose names end so: name → (step, value) points."""
+    """The curves over steps whose names end so: name → (step, value) points.
+
+    An accuracy on the stages' own targets is one of them where it differs from that on q_T.
+    """
     found: dict[str, list[tuple[float, float]]] = {}
     for row in rows:
         step = next((row[name] for name in ("iteration", "step", "phase", "round") if name in row), None)
         if not isinstance(step, int | float):
             continue
         for name, value in row.items():
-            if name.endswith(ending) and "target" not in name and isinstance(value, float) and isfinite(value):
+            if name.endswith(ending) and isinstance(value, float) and isfinite(value):
                 found.setdefault(name, []).append((float(step), value))
-    return found
+    return {name: points for name, points in found.items() if points != found.get(name.replace("_target", ""))
+            or "_target" not in name}  # fmt: skip
 
 
 def _state(run: Run) -> str:
@@ -322,7 +388,7 @@ def _state(run: Run) -> str:
 
 def _lines(values: dict[str, Any]) -> list[str]:
     width = max(map(len, values), default=0)
-    return [f"  {name:<{width}}  {_readable(name, value)}" for name, value in values.items()]
+    return [f"  {name:<{width}}  {_name(_readable(name, value))}" for name, value in values.items()]
 
 
 def _readable(name: str, value: Any) -> str:

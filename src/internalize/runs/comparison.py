@@ -6,19 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from internalize.configs.codec import changed_fields
 from internalize.contract import RunState
 from internalize.display.terminal import plain
 from internalize.errors import BadInput, require
 from internalize.runs.folder import Run
-from internalize.runs.location import run_folders
-from internalize.statistics import wilson
+from internalize.runs.location import find_folders, is_pattern, run_folders
+from internalize.statistics import Rate, wilson
 from internalize.statistics.groups import mcnemar, paired_difference
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True)
@@ -60,9 +57,8 @@ def compare(names: Sequence[str], metric: str) -> dict[str, Any]:
 def find_group(name: str) -> Group:
     """The runs that a folder, a hash, a folder of runs or a pattern names."""
     path = Path(name)
-    if any(letter in name for letter in "*?["):
-        folders = [found for found in sorted(path.parent.glob(path.name)) if (found / "config.json").is_file()]
-        require(bool(folders), "runs", f"no run matches {name}")
+    if is_pattern(name):
+        folders = find_folders([name], "runs")
     elif path.is_dir() and not (path / "config.json").is_file():
         folders = [Path(folder) for folder, _ in run_folders(path)]
         require(bool(folders), "runs", f"there are no runs in {name}")
@@ -157,6 +153,29 @@ def _against(first: Group, other: Group, before: dict[int, float], after: dict[i
         "interval": None if found.interval is None else [found.interval.low, found.interval.high],
         "mcnemar_p": mcnemar(won[0], won[1]),
     }
+
+
+def comparison_cells(result: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
+    """What `compare` found as headings and rows, for documents: one row for each group."""
+    rows = []
+    for group, pair in zip(result["groups"], [None, *result["differences"]], strict=True):
+        paired = pair is not None and bool(pair["pairs"])
+        rows.append(
+            [
+                plain(group["name"]),
+                str(group["runs"]),
+                _with_interval(group["mean"], group["mean_interval"]),
+                str(Rate(group["succeeded"], group["runs"])),
+                _with_interval(pair["difference"], pair["interval"], "+") if paired else "–",
+                f"{pair['mcnemar_p']:.3g}" if paired else "–",
+            ]
+        )
+    return ["runs of", "runs", f"mean {result['metric']}", "succeeded", "difference", "McNemar p"], rows
+
+
+def _with_interval(value: float, interval: list[float] | None, sign: str = "") -> str:
+    spread = f" [{interval[0]:{sign}.4g}, {interval[1]:{sign}.4g}]" if interval else ""
+    return f"{value:{sign}.4g}{spread}"
 
 
 def comparison_text(result: dict[str, Any]) -> str:

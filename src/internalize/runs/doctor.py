@@ -63,6 +63,10 @@ class Finding:
         return "✗" if self.problem is not None else "✓" if self.there else "–"
 
 
+UNTESTED = "cuda and mps are built in, but were never tried on real hardware"
+"""What whoever has a GPU should know; goes away when somebody has tried it."""
+
+
 @dataclass(frozen=True)
 class DoctorArguments:
     """Look at versions, devices, threads, folder, disk and extras, and say what is wrong."""
@@ -128,7 +132,7 @@ def _devices() -> Finding:
         names += [f"cuda ({torch.cuda.get_device_name(i)})" for i in range(torch.cuda.device_count())]
     if torch.backends.mps.is_available():
         names.append("mps")
-    return Finding("devices", ", ".join(names))
+    return Finding("devices", f"{', '.join(names)} ({UNTESTED})")
 
 
 def _threads() -> Finding:

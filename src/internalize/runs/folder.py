@@ -38,6 +38,7 @@ from internalize.runs.storage import (
     read_json,
     read_plain,
     read_rows,
+    reason_of,
     remove_leftovers,
     require_shape,
     sync_folder,
@@ -127,7 +128,7 @@ class Run:
 
     @classmethod
     def open(cls, path: Path | str, field: str = "run") -> Run:
-        """The run that a user means by a folder, a name or the beginning of a hash; see `at`."""
+        """The run that a user means by a folder, a part of a name, a hash or `latest`; see `at`."""
         return cls.at(find_folder(path, field), field)
 
     @classmethod
@@ -181,21 +182,20 @@ class Run:
         try:
             stored = read_checked(self.path, "config.json")
         except (ValueError, OSError) as error:
-            raise BadInput("run", f"{self.path / 'config.json'} cannot be read: {_reason(error)}") from None
+            raise BadInput("run", f"{self.path / 'config.json'} cannot be read: {reason_of(error)}") from None
         require(isinstance(stored, dict), "run", f"{self.path / 'config.json'} is not an object")
         return dict(stored)
 
     def _refuse_changes(self, stored: dict[str, Any]) -> None:
         """Refuse an identity other than the one recorded when the run began."""
-        recorded = self.provenance().get("identity")
-        if recorded is not None:
+        if (recorded := self.provenance().get("identity")) is not None:
             self._refuse_differences(recorded, stored)
 
     def _refuse_differences(self, made_with: dict[str, Any], given: dict[str, Any]) -> None:
         for name in changed_fields(made_with, given):
             old, new = (_look_up(identity, name) for identity in (made_with, given))
-            field = name.removeprefix("config.")
-            raise BadInput(field, f"{self.path} was made with {old!r}, which is not {new!r}")
+            said = f"{self.path} was made with {old!r}, which is not {new!r}"
+            raise BadInput(name.removeprefix("config."), said)
 
     def provenance(self) -> dict[str, Any]:
         """Versions, revision and machine; empty if that file is lost or damaged."""
@@ -241,7 +241,7 @@ class Run:
         try:
             places = require_shape(read_json(index), {})
         except (OSError, ValueError) as error:
-            raise BadInput("run", f"{index} cannot be read: {_reason(error)}") from None
+            raise BadInput("run", f"{index} cannot be read: {reason_of(error)}") from None
         return {str(name): place for name, place in places.items()}
 
     def _inside(self, place: Any, index: Path) -> Path:
@@ -277,7 +277,7 @@ class Run:
         except FileNotFoundError:
             return {"state": RunState.NEW.value}
         except (OSError, Unreadable) as error:
-            message = f"{self.path / 'status.json'} {_reason(error)}"
+            message = f"{self.path / 'status.json'} {reason_of(error)}"
             return {"state": RunState.DAMAGED.value, "message": message}
         return said
 
@@ -308,12 +308,12 @@ class Run:
     def metrics(self, event: str | None = None) -> Table:
         """All rows, or those of one event: `train` or `evaluation`."""
         path = self.path / "metrics.jsonl"
-        if (self.path / MANIFEST).exists():
-            try:
+        try:
+            if (self.path / MANIFEST).exists():
                 require_unchanged(self.path, path.name, read_plain(path))
-            except (OSError, Unreadable) as error:
-                why = f"{path} {_reason(error)}; what can be done: internalize runs verify {self.path}"
-                raise BadInput("run", why) from None
+        except (OSError, Unreadable) as error:
+            why = f"{path} {reason_of(error)}; what can be done: internalize runs verify {self.path}"
+            raise BadInput("run", why) from None
         rows = Table(read_rows(path))
         return rows if event is None else Table(rows.where(event=event).rows)
 
@@ -380,13 +380,8 @@ class Run:
                 entry.unlink()
 
 
-def _reason(error: Exception) -> str:
-    """In a few words; the file is named beside it."""
-    return str(error.strerror if isinstance(error, OSError) and error.strerror else error)
-
-
 def _look_up(identity: Any, name: str) -> Any:
     """The entry with the dotted name, None where there is none."""
-    for part in name.split("."):
-        identity = identity.get(part) if isinstance(identity, dict) else None
-    return identity
+    part, _, rest = name.partition(".")
+    found = identity.get(part) if isinstance(identity, dict) else None
+    return _look_up(found, rest) if rest else found

@@ -12,7 +12,7 @@ import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, TypeVar
 
 from internalize.contract import RunState
@@ -83,18 +83,33 @@ class Filter:
     state: str | None = None
     min_accuracy: float | None = None
 
+    def fits(self, entry: Entry) -> bool:
+        """Whether the rest holds, which no SQL asks. `div3` is also the task of div3.json and of x.py:div3."""
+        named = self.task is None or self.task in names_of_task(entry.task or "")
+        return named and self.state in (None, entry.state)
+
     def sql(self) -> tuple[str, list[Any]]:
         """A condition and its values for what the index knows for sure."""
-        wanted = {"task = ?": self.task, "method = ?": self.method, "accuracy >= ?": self.min_accuracy}
+        wanted = {"method = ?": self.method, "accuracy >= ?": self.min_accuracy}
         given = {test: value for test, value in wanted.items() if value is not None}
         return " AND ".join(given) or "1", list(given.values())
+
+
+def names_of_task(task: str) -> set[str]:
+    """What a user may call a task that a file describes: the file with or without its folder and its ending."""
+    file, _, attribute = task.rpartition(":")
+    path = PurePath(file or task)
+    return {task, path.name, path.stem, attribute}
 
 
 class Store:
     """The runs below a folder."""
 
     def __init__(self, out: Path) -> None:
-        require(out.is_dir(), "out", f"there is no folder {out}")
+        first = "internalize train --preset laptop --task C2 --horizon 6"
+        require(
+            out.is_dir(), "out", f"there is no folder {out}, so there are no runs yet; for a first one: {first}"
+        )
         self.out = out
 
     def entries(self, wanted: Filter | None = None, from_folders: bool = False) -> list[Entry]:
@@ -112,7 +127,7 @@ class Store:
             return [self._as_it_is(entry) for entry in rows if entry.path in there]
 
         found = self._with_index(read, from_folders)
-        return [entry for entry in found if wanted.state in (None, entry.state)]
+        return [entry for entry in found if wanted.fits(entry)]
 
     def rebuild(self) -> int:
         """Forget the index and read every folder again; the number of runs."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from internalize.errors import BadInput, require
@@ -45,8 +46,14 @@ def is_run_folder(folder: Path) -> bool:
     return (folder / "config.json").is_file()
 
 
+LATEST = "latest"
+"""What a user types for the run that was worked on last."""
+MOST_NAMED = 5
+
+
 def find_folder(text: Path | str, field: str, out: Path | None = None) -> Path:
-    """What a user typed: the run folder at a path, or of that name below `out`, or whose hash begins so.
+    """The run that a user means: by a path, by its name below `out`, by the beginning of its hash, by a part of
+    its name that no other has, or by the word `latest`.
 
     out: `runs_folder` if not given.
     """
@@ -56,15 +63,71 @@ def find_folder(text: Path | str, field: str, out: Path | None = None) -> Path:
         if is_run_folder(place):
             return place
     name = str(text)
-    if not re.fullmatch(r"[0-9a-f]{3,12}", name):
+    if os.path.lexists(path) or name in ("", ".", ".."):  # something else is there: no name of a run
         raise no_run(path, field)
-    found = [folder for folder, _ in run_folders(out) if hash_in_name(folder).startswith(name)]
-    elsewhere = f"where runs are elsewhere, the environment variable {PLACE} says so"
-    none = f"{text} is neither a run folder nor the beginning of a hash below {out}; {elsewhere}"
-    require(bool(found), field, none)
-    several = ", ".join(Path(folder).name for folder in found[:5])
-    require(len(found) == 1, field, f"{text} could be any of {len(found)} runs: {several}")
+    folders = [folder for folder, _ in run_folders(out)]
+    if name == LATEST:
+        require(bool(folders), field, f"there is no run in {out} yet, so none is the {LATEST}{_elsewhere()}")
+        return Path(max(folders, key=_last_change))
+    found = [folder for folder in folders if hash_in_name(folder).startswith(name)] if _is_hash(name) else []
+    found = found or [folder for folder in folders if name in Path(folder).relative_to(out).as_posix()]
+    require(
+        bool(found),
+        field,
+        f"{name} is not a run folder, nor a part of a name in {out}{_nearest(name, folders, out)}",
+    )
+    several = ", ".join(Path(folder).name for folder in found[:MOST_NAMED])
+    more = ", …" if len(found) > MOST_NAMED else ""
+    require(len(found) == 1, field, f"{name} could be any of {len(found)} runs: {several}{more}")
     return Path(found[0])
+
+
+def is_pattern(text: Path | str) -> bool:
+    return any(letter in str(text) for letter in "*?[")
+
+
+def find_folders(texts: Sequence[Path | str], field: str, out: Path | None = None) -> list[Path]:
+    """The runs that a user means; each text is one run, or a pattern of paths or of names below `out`."""
+    out = out or runs_folder()
+    found: list[Path] = []
+    for text in texts:
+        if not is_pattern(text):
+            found.append(find_folder(text, field, out))
+            continue
+        pattern = Path(text)
+        places = (pattern.parent.glob(pattern.name), out.glob(str(text)) if not pattern.is_absolute() else ())
+        matched = next((runs for place in places if (runs := sorted(filter(is_run_folder, place)))), [])
+        require(bool(matched), field, f"no run matches {text}, here or in {out}")
+        found += matched
+    return list(dict.fromkeys(found))
+
+
+def _is_hash(name: str) -> bool:
+    return re.fullmatch(r"[0-9a-f]{3,12}", name) is not None
+
+
+def _last_change(folder: str) -> tuple[float, str]:
+    """When the run last said how it stands; runs of one moment are told apart by their names."""
+    for file in ("status.json", "config.json"):
+        with suppress(OSError):
+            return os.stat(f"{folder}/{file}").st_mtime, folder  # noqa: PTH116
+    return 0.0, folder
+
+
+def _nearest(name: str, folders: list[str], out: Path) -> str:
+    """What the user may have meant; or, where there is nothing at all, where runs are looked for."""
+    if not folders:
+        return f", which has no runs{_elsewhere()}"
+    import difflib
+
+    names = [Path(folder).name for folder in folders]
+    near = difflib.get_close_matches(Path(name).name, names, n=3, cutoff=0.4)
+    shown = f" (did you mean {' or '.join(near)}?)" if near else ""
+    return f"{shown}; internalize runs lists them ({len(names):,})"
+
+
+def _elsewhere() -> str:
+    return f"; where runs are elsewhere, the environment variable {PLACE} says so"
 
 
 def no_run(folder: Path, field: str) -> BadInput:

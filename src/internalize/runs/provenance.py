@@ -180,7 +180,7 @@ class RunsTrustArguments:
     Read them first: they can do whatever you can. What you train with yourself needs no such word.
     """
 
-    runs: Annotated[tuple[Path, ...], tyro.conf.Positional]
+    runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN [RUN ...]")]
     """One or more of: a run's folder, the beginning of its hash, a Python file."""
 
 

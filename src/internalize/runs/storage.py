@@ -94,6 +94,11 @@ class Unreadable(ValueError):
     """Why a file is not what this package writes; whoever catches it knows the file."""
 
 
+def reason_of(error: Exception) -> str:
+    """Why a file could not be read, in a few words; the file is named beside it."""
+    return str(error.strerror if isinstance(error, OSError) and error.strerror else error)
+
+
 def read_json(path: Path) -> Any:
     """What the file holds; `Unreadable` says what is wrong with it, `OSError` why it cannot be opened."""
     return parse_json(read_plain(path))

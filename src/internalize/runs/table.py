@@ -6,6 +6,7 @@ import csv
 import html
 import io
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -93,7 +94,7 @@ PLAIN = ("path", "hash", "kind", "state", "seconds", "created", "message")
 
 
 def export_table(entries: Sequence[Entry]) -> Table:
-    """A row a run: what the index knows, then `config.…` and `summary.…`, lists as JSON text."""
+    """One row for each run: what the index knows, then `config.…` and `summary.…`, lists as JSON text."""
     rows = []
     for entry in entries:
         row = {name: getattr(entry, name) for name in PLAIN}
@@ -139,7 +140,48 @@ def _of_one_type(values: list[Any]) -> list[Any]:
     return [None if value is None else str(value) for value in values]
 
 
-# All of them: plain text, since a framed table of ten thousand runs would take many seconds --------------
+# Tables for documents ------------------------------------------------------------------------------------
 
 
-# One of them ---------------------------------------------------------------------------------------------
+def markdown_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Text on the left, numbers on the right."""
+    sides = _sides(headings, rows)
+    ruler = ["---:" if side == "r" else "---" for side in sides]
+    lines = [headings, ruler, *rows]
+    return "\n".join(f"| {' | '.join(str(cell).replace('|', '&#124;') for cell in line)} |" for line in lines)
+
+
+def latex_table(headings: Sequence[str], rows: Sequence[Sequence[str]], caption: str = "") -> str:
+    """The same in LaTeX, with the rules of booktabs."""
+
+    def line(cells: Sequence[str]) -> str:
+        return f"  {' & '.join(map(_latex, cells))} \\\\"
+
+    return "\n".join(
+        [
+            *([f"% {caption}"] if caption else []),
+            f"\\begin{{tabular}}{{{''.join(_sides(headings, rows))}}}",
+            "  \\toprule",
+            line(headings),
+            "  \\midrule",
+            *map(line, rows),
+            "  \\bottomrule",
+            "\\end{tabular}",
+        ]
+    )
+
+
+def _sides(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """r where every cell of a column begins like a number, else l."""
+    columns = [[row[i] for row in rows] for i in range(len(headings))]
+    return ["r" if all(re.match(r"[-+–]?\d|–$", cell) for cell in column) else "l" for column in columns]
+
+
+SPECIAL = {**{letter: f"\\{letter}" for letter in "&%$#_{}"}, "\\": "\\textbackslash{}",
+           "~": "\\textasciitilde{}", "^": "\\textasciicircum{}",
+           "–": "--", "…": "\\dots{}", "≤": "$\\leq$", "≥": "$\\geq$"}  # fmt: skip
+"""What LaTeX would not print as it is."""
+
+
+def _latex(text: str) -> str:
+    return "".join(SPECIAL.get(letter, letter) for letter in text)

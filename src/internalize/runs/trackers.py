@@ -50,10 +50,12 @@ class TensorBoard:
 
         self._make_writer: Any = SummaryWriter
         self._writer: Any = None
+        self._folder = Path()
 
     def begin(self, folder: Path, stage: Stage) -> None:
         # purge_step: what a killed sitting drew beyond its last checkpoint is drawn again
         self._writer = self._make_writer(str(folder / "tensorboard"), purge_step=stage.step + 1)
+        self._folder = folder
 
     def stepped(self, stage: Stage) -> None:
         """Rows say all there is to draw."""
@@ -64,6 +66,9 @@ class TensorBoard:
 
     def end(self, state: RunState, summary: Row) -> None:
         if self._writer is not None:
+            if state == RunState.DONE:  # the tab HPARAMS compares finished runs by their settings and results
+                results = numbers({"event": "result", **summary})
+                self._writer.add_hparams(_settings(self._folder), results, run_name=".")
             self._writer.close()
 
 
@@ -141,8 +146,18 @@ class MLflow:
 
     def end(self, state: RunState, summary: Row) -> None:
         if self._id:
+            for name, value in numbers({"event": "result", **summary}).items():
+                self._client.log_metric(self._id, name, value)
             status = {RunState.DONE: "FINISHED", RunState.FAILED: "FAILED"}.get(state, "KILLED")
             self._client.set_terminated(self._id, status=status)
+
+
+def _settings(folder: Path) -> dict[str, bool | int | float | str]:
+    """The run's config as TensorBoard takes it: flat, and what is no number as text."""
+    found = _flat(Run(folder).identity().config)
+    return {
+        name: value if isinstance(value, bool | int | float) else str(value) for name, value in found.items()
+    }
 
 
 def _flat(config: Mapping[str, Any], path: str = "") -> dict[str, Any]:

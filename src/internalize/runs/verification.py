@@ -17,7 +17,7 @@ from internalize.errors import BadInput
 from internalize.runs.checkpoint import Damaged, checkpoints, load_newest, load_tensors
 from internalize.runs.folder import FORMAT, MARKER, Identity, Run
 from internalize.runs.index import Store
-from internalize.runs.location import find_folder, run_folders, runs_folder
+from internalize.runs.location import find_folders, run_folders, runs_folder
 from internalize.runs.manifest import MANIFEST, changed_files, read_manifest, write_manifest
 from internalize.runs.storage import Unreadable, own, parse_json, read_json, read_plain, write_atomically
 
@@ -45,8 +45,9 @@ class RunsVerifyArguments:
     these it is checked that all files can be read and that weights match their own checksums.
     """
 
-    runs: Annotated[tuple[Path, ...], tyro.conf.Positional] = ()
-    """Folders of runs, or the beginnings of their hashes; all runs if none is named."""
+    runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[RUN [RUN ...]]")] = ()
+    """The runs: folders, unique parts of their names, beginnings of their hashes, patterns such as 'C7-*', or
+    latest. All runs if none is named."""
     out: Path = field(default_factory=runs_folder)
     """Folder that holds the run folders."""
     rebuild: bool = False
@@ -57,7 +58,7 @@ class RunsVerifyArguments:
 
 
 def runs_verify_command(arguments: RunsVerifyArguments) -> int:
-    folders = [find_folder(name, "runs", arguments.out) for name in arguments.runs]
+    folders = find_folders(arguments.runs, "runs", arguments.out)
     if not arguments.runs:
         store = Store(arguments.out)
         folders = [Path(folder) for folder, _ in run_folders(arguments.out)]

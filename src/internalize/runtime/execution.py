@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
@@ -14,16 +15,10 @@ from typing import Any, Literal
 import torch
 
 from internalize.configs.codec import typed
-from internalize.contract import Observer
+from internalize.contract import Observer, still_speaking
+from internalize.display.live import Watched, run_view
 from internalize.display.page import LivePage
-from internalize.display.terminal import (
-    PlainConsole,
-    duration,
-    errors_console,
-    percent,
-    results_table,
-    run_view,
-)
+from internalize.display.terminal import PlainConsole, duration, errors_console, percent, results_table
 from internalize.errors import BadInput, RunWarning, require
 from internalize.runs.folder import Run
 from internalize.runs.location import runs_folder
@@ -43,7 +38,7 @@ class Execution:
     out: Path = field(default_factory=runs_folder)
     """Folder that holds the run folders."""
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
-    """Where tensors live; auto takes a GPU if there is one."""
+    """Where tensors live; auto takes a GPU if there is one. cuda and mps were never tried on real hardware."""
     threads: int | None = None
     """Processor threads of one run: 1 if not given, and on resume as many as before. Results are the same to
     the bit only for the same number of threads."""
@@ -129,8 +124,13 @@ def _warn_of_waiting(wanted: int, cores: int) -> None:
 
 
 def announce(prepared: Prepared, execution: Execution) -> None:
-    """Say beforehand how long it will take and how much memory, unless the run is there already."""
-    if prepared.folder(execution.out).exists() and not execution.fresh:
+    """Say beforehand how long it will take and how much memory, or that the run is done already."""
+    folder = prepared.folder(execution.out)
+    if folder.exists() and not execution.fresh:
+        if Run(folder).is_done:
+            done = datetime.fromtimestamp((folder / "status.json").stat().st_mtime)
+            said = f"{prepared.label}: already done ({done:%Y-%m-%d %H:%M}); --fresh trains it anew"
+            errors_console().print(said, soft_wrap=True)
         return
     device = resolve_device(execution.device)
     prepared.kind.forecast(prepared, device).require_memory(device)
@@ -145,19 +145,26 @@ def announce(prepared: Prepared, execution: Execution) -> None:
 
 def observers_for(prepared: Prepared, execution: Execution) -> list[Observer]:
     """Who watches a run that these fields ask for."""
+    if execution.quiet and not execution.page:
+        return []
     results = prepared.kind.results
-    watching: list[Observer] = []
-    if execution.page:
-        watching.append(LivePage(prepared.label, results.answers() if results.answers else None))
-    if not execution.quiet:
-        speed = results.samples_per_step(prepared.config)
-        watching.append(run_view(prepared.label, results.headline, speed))
-    return watching
+    experiment = prepared.build(resolve_device(execution.device))
+    watched = Watched(
+        prepared.label,
+        results.headline,
+        results.samples_per_step(prepared.config),
+        results.chance(experiment),
+        results.answers() if results.answers else None,
+    )
+    watching: list[Observer] = [LivePage(watched)] if execution.page else []
+    return [*watching, *([] if execution.quiet else [run_view(watched)])]
 
 
 def result_of(run: Run) -> dict[str, Any]:
     """What a command prints of a finished run with --json."""
-    return {"run": str(run.path), **run.summary(), "seconds": run.status()["seconds"]}
+    summary = run.summary()
+    warning = {"warning": said} if (said := still_speaking(summary)) else {}
+    return {"run": str(run.path), **summary, **warning, "seconds": run.status()["seconds"]}
 
 
 def report(run: Run, execution: Execution) -> None:
@@ -169,9 +176,11 @@ def report(run: Run, execution: Execution) -> None:
         rows = [
             [name.replace("_", " "), readable(name, value) + _interval_beside(name, summary)]
             for name, value in summary.items()
-            if not name.endswith("_interval")
+            if not isinstance(value, list)  # intervals stand beside their accuracy; `runs show` has all
         ]
         PlainConsole().print(results_table(run.path.name, ["result", ""], rows))
+        if said := still_speaking(summary):
+            PlainConsole().print(f"warning: {said}", style="yellow", soft_wrap=True)
         PlainConsole().print(f"{duration(status['seconds'])}, {run.path}", soft_wrap=True)
 
 
@@ -189,4 +198,6 @@ def readable(name: str, value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, float):
         return percent(value) if name.endswith("accuracy") else f"{value:,.{0 if value >= 1000 else 2}f}"
-    return f"{value:,}" if isinstance(value, int) else str(value)
+    if isinstance(value, list):
+        return ", ".join(readable("", item) for item in value)
+    return "–" if value is None else f"{value:,}" if isinstance(value, int) else str(value)

@@ -79,6 +79,8 @@ class Results:
     """Results that are yes or no, of which several seeds have rates."""
     answers: Callable[[], Callable[[Path], Sequence[Sequence[str]]]] | None = None
     """Makes a reader of a run's folder: a few answers of its newest model, for the page that watches it."""
+    chance: Callable[[Any], float | None] = nothing_known
+    """From the experiment: how often always giving the commonest answer would be right."""
     samples_per_step: Callable[[Any], int] = one_sample
     """Training samples of one step, from the config, for the speed that a view shows."""
 

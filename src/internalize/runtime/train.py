@@ -10,7 +10,7 @@ import torch
 
 from internalize.configs.named import Source
 from internalize.contract import Observer, Row, RunState
-from internalize.display.terminal import RunView
+from internalize.display.live import RunView
 from internalize.errors import Interrupted, RunFailed, RunWarning, require
 from internalize.runs.folder import Run
 from internalize.runs.manifest import changed_files

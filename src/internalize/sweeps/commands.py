@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,15 +18,21 @@ from internalize.display.terminal import fleet_view, plain
 from internalize.errors import BadInput, require
 from internalize.runs.commands import write_files
 from internalize.runs.location import runs_folder
+from internalize.runs.table import latex_table, markdown_table
 from internalize.runtime.execution import Execution, resolve_device
 from internalize.runtime.fleet.pool import local_pool
+from internalize.sweeps.drawing import Picture, draw_sweep
 from internalize.sweeps.plan import DEFAULT_UTILISATION, Costs, expected_seconds, find_gpu, plan, together
 from internalize.sweeps.report import (
+    Collected,
+    FieldGroup,
     announcement,
     collect,
     collected_text,
     groups,
     groups_as_json,
+    groups_caption,
+    groups_cells,
     groups_table,
     outcome_as_json,
     outcome_lines,
@@ -33,6 +40,7 @@ from internalize.sweeps.report import (
     remarks_console,
     results_console,
     settings,
+    speaking_text,
 )
 from internalize.sweeps.run import (
     BackendName,
@@ -45,7 +53,7 @@ from internalize.sweeps.run import (
 )
 from internalize.sweeps.sweep import BadSweep, Sweep, find_sweep
 
-SweepName = Annotated[str, tyro.conf.Positional]
+SweepName = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")]
 
 
 @dataclass(frozen=True)
@@ -69,7 +77,7 @@ class SweepArguments(TrustOption):
     estimate: bool = True
     """Measure beforehand how long it will take on this machine. Not with --backend ray: the cluster would wait
     for it, and is another machine."""
-    ray: Annotated[RayOptions, tyro.conf.arg(name="")] = field(default_factory=RayOptions)
+    ray: RayOptions = field(default_factory=RayOptions)
 
     def __post_init__(self) -> None:
         require(not self.execution.fresh, "fresh", "belongs to train: a sweep does each run once")
@@ -169,7 +177,7 @@ class CollectArguments(TrustOption):
     out: Path = field(default_factory=runs_folder)
     """Folder that holds the run folders."""
     csv: Path | None = None
-    """File to write: a line a run, with its config and results in columns."""
+    """File to write: one line for each run, with its config and results in columns."""
     parquet: Path | None = None
     """The same for pandas, polars, duckdb and others. Needs the extra `parquet`."""
     by: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
@@ -177,8 +185,21 @@ class CollectArguments(TrustOption):
     in which the runs differ, the seed aside, if not given."""
     rate: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
     """A result that is yes or no, such as succeeded; may be given several times. All of them if not given."""
+    plot: Path | None = None
+    """Picture to write: FILE.png, .svg or .pdf."""
+    show: Picture = "rates"
+    """What --plot draws: rates (bars with intervals), curves (accuracy over training) or survival (the share of
+    runs that has internalized by each iteration)."""
+    markdown: bool = False
+    """Print the rates as a Markdown table."""
+    latex: bool = False
+    """Print the rates as a LaTeX table, for the package booktabs."""
     json: bool = False
     """Print one JSON object: rows, groups and what is missing."""
+
+    def __post_init__(self) -> None:
+        one = self.markdown + self.latex + self.json <= 1
+        require(one, "markdown", "choose one of --markdown, --latex and --json")
 
 
 def collect_command(arguments: CollectArguments) -> int | None:
@@ -192,15 +213,35 @@ def collect_command(arguments: CollectArguments) -> int | None:
         require(len(collected.rows) > 0, "sweep", "no run is finished: there is nothing to write")
         for line in write_files(collected.table(), arguments.csv, arguments.parquet):
             remarks_console().print(line, soft_wrap=True)
+    if arguments.plot is not None:
+        path = draw_sweep(collected, by, arguments.rate or collected.outcomes(), arguments.show, arguments.plot)
+        remarks_console().print(f"picture: {path}", soft_wrap=True)
     if arguments.json:
         missing = [{"case": dict(case.fields), "reason": reason} for case, reason in collected.missing]
         print(json.dumps({"rows": collected.rows, "groups": groups_as_json(found), "missing": missing}))
         return None
+    _present(collected, found, by, arguments)
+    return None
+
+
+def _present(
+    collected: Collected, found: list[FieldGroup], by: Sequence[str], arguments: CollectArguments
+) -> None:
+    """The rates as a table for the terminal, or for a document; then what is missing."""
+    results = arguments.rate or collected.outcomes()
+    if arguments.markdown or arguments.latex:
+        require(bool(collected.rows), "sweep", "no run is finished: there is nothing to write")
+        cells = groups_cells(found, by, results)
+        caption = groups_caption(collected.sweep.name)
+        print(markdown_table(*cells) if arguments.markdown else latex_table(*cells, caption))
+        remarks_console().print(collected_text(collected), soft_wrap=True)
+        return
     console = results_console()
     if collected.rows:
-        console.print(groups_table(sweep.name, found, by, arguments.rate or collected.outcomes()))
+        console.print(groups_table(collected.sweep.name, found, by, results))
+        if said := speaking_text(found):
+            console.print(said, style="yellow", soft_wrap=True)
     console.print(collected_text(collected), soft_wrap=True)
-    return None
 
 
 def _whole_numbers(words: list[str]) -> tuple[int, ...]:
@@ -224,16 +265,16 @@ WholeNumbers = PrimitiveConstructorSpec[tuple[int, ...]](
 class PlanArguments(TrustOption):
     """What sweeps would take on GPUs, from counted operations and a stated utilisation: nothing is trained."""
 
-    files: Annotated[tuple[str, ...], tyro.conf.Positional]
+    files: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="FILE [FILE ...]")]
     """One or more sweeps: files, file.py:NAME or module:NAME."""
     gpus: Annotated[tuple[int, ...], WholeNumbers] = (1, 8, 64)
-    """How many GPUs: a column each."""
+    """How many GPUs: one column for each number."""
     gpu: str = "a100"
     """Which: a100, h100 or l4. Decides peak and price unless these are given."""
     peak: float | None = None
     """TFLOP/s of one GPU, in place of the data sheet's peak for the precision of each run."""
     utilisation: float = DEFAULT_UTILISATION
-    """Part of the peak that training reaches, an assumption: several runs a GPU, small models."""
+    """Part of the peak that training reaches, an assumption: several small models share one GPU."""
     price: float | None = None
     """Dollars an hour of one GPU."""
     json: bool = False

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from rich.console import Console, RenderableType
@@ -15,10 +16,11 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from internalize.configs.codec import to_json
-from internalize.contract import Json, Row, RunState
+from internalize.contract import Json, Row, RunState, still_speaking
 from internalize.display.terminal import PlainConsole, duration, results_table
 from internalize.errors import BadInput, closest, require
 from internalize.runs.folder import Run
+from internalize.runs.provenance import seconds_in_all
 from internalize.runs.table import Table, flat
 from internalize.statistics import Rate
 from internalize.sweeps.plan import Gpu, Plan
@@ -130,17 +132,38 @@ def outcome_as_json(outcome: SweepOutcome) -> dict[str, Any]:
 # Collecting ----------------------------------------------------------------------------------------------
 
 
-def groups_table(
-    name: str, groups: Sequence[FieldGroup], by: Sequence[str], results: Sequence[str]
-) -> RichTable:
-    """Rates of the finished runs with Wilson intervals of 95 %."""
+def groups_caption(name: str) -> str:
+    return f"{name}: share of finished runs, 95 % intervals (Wilson)"
+
+
+def groups_cells(
+    groups: Sequence[FieldGroup], by: Sequence[str], results: Sequence[str]
+) -> tuple[list[str], list[list[str]]]:
+    """Headings and rows: rates of the finished runs with Wilson intervals of 95 %, and the mean of tokens."""
+    spoken = any(group.tokens is not None for group in groups)
     rows = []
     for group in groups:
         finished = str(group.finished) + (f" of {group.planned}" if group.finished < group.planned else "")
         rates = [str(group.rates[result]) if result in group.rates else "–" for result in results]
-        rows.append([*(str(value) for value in group.fields.values()), finished, *rates])
-    headings = [*by, "runs", *(result.replace("_", " ") for result in results)]
-    return results_table(f"{name}: share of finished runs, 95 % intervals (Wilson)", headings, rows)
+        tokens = ["–" if group.tokens is None else f"{group.tokens:.1f}"] if spoken else []
+        rows.append([*(str(value) for value in group.fields.values()), finished, *rates, *tokens])
+    headings = [*by, "runs", *(result.replace("_", " ") for result in results), *(["tokens"] if spoken else [])]
+    return headings, rows
+
+
+def groups_table(
+    name: str, groups: Sequence[FieldGroup], by: Sequence[str], results: Sequence[str]
+) -> RichTable:
+    return results_table(groups_caption(name), *groups_cells(groups, by, results))
+
+
+def speaking_text(groups: Sequence[FieldGroup]) -> str:
+    """What has to stand beside rates of success; empty where every success was one without words."""
+    count = sum(group.speaking for group in groups)
+    if not count:
+        return ""
+    what = f"{count} of the successes are runs that were to lose their words and still speak"
+    return f"warning: {what}; `internalized` does not count them (tokens: 2 is at once)"
 
 
 def groups_as_json(groups: Sequence[FieldGroup]) -> list[dict[str, Any]]:
@@ -150,6 +173,8 @@ def groups_as_json(groups: Sequence[FieldGroup]) -> list[dict[str, Any]]:
             "finished": group.finished,
             "planned": group.planned,
             "rates": {name: rate.to_json() for name, rate in group.rates.items()},
+            "tokens": group.tokens,
+            "still_speaking": group.speaking,
         }
         for group in groups
     ]
@@ -228,10 +253,12 @@ class Collected:
 
     sweep: Sweep
     rows: list[Row] = field(default_factory=list)
-    """One a finished run, in the order of the cases: `run` (the folder's name), the config's fields by dotted
-    names, then the results, and `seconds`."""
+    """One for each finished run, in the order of the cases: `run` (the folder's name), the config's fields by
+    dotted names, then the results, `seconds` by the clock and `processor_seconds` of computing."""
     missing: list[tuple[Case, str]] = field(default_factory=list)
     """Every other case, and why it has no row: not begun, running, interrupted, or failed and with what."""
+    out: Path = Path()
+    """The folder of its runs."""
 
     def table(self) -> Table:
         """For files: lists as JSON text."""
@@ -261,12 +288,16 @@ class FieldGroup:
     planned: int
     rates: dict[str, Rate]
     """Result → how many of the finished runs have it; empty where none is finished."""
+    tokens: float | None = None
+    """Of an answer, the mean over the finished runs, where the kind has such a thing."""
+    speaking: int = 0
+    """Runs that succeeded and were to lose their words, but still speak."""
 
 
 def collect(sweep: Sweep, out: Path | str) -> Collected:
     """Read the folder of every case below `out`."""
     sweep.require_runs()
-    collected = Collected(sweep)
+    collected = Collected(sweep, out=Path(out))
     for case in sweep.cases:
         folder = case.prepared.folder(Path(out))
         row, reason = _row(case, folder)
@@ -290,7 +321,8 @@ def _row(case: Case, folder: Path) -> tuple[Row | None, str]:
         return None, f"{state}: {status['message']}" if status.get("message") else state
     config = config_fields(case)
     results = {f"result.{name}" if name in config else name: value for name, value in status["summary"].items()}
-    return {"run": folder.name, "kind": case.config.kind, **config, **results, "seconds": status["seconds"]}, ""
+    times = {"seconds": status["seconds"], "processor_seconds": seconds_in_all(run)}
+    return {"run": folder.name, "kind": case.config.kind, **config, **results, **times}, ""
 
 
 def settings(sweep: Sweep) -> tuple[str, ...]:
@@ -337,9 +369,16 @@ def groups(collected: Collected, by: Sequence[str], results: Sequence[str] = ())
             len(finished[key]),
             count,
             _rates(finished[key], results or known),
+            _mean(finished[key], "response_length"),
+            sum(bool(still_speaking(row)) for row in finished[key]),
         )
         for key, count in planned.items()
     ]
+
+
+def _mean(rows: Sequence[Row], name: str) -> float | None:
+    known = [value for row in rows if isinstance(value := row.get(name), int | float)]
+    return fmean(known) if known else None
 
 
 def _rates(rows: Sequence[Row], names: Sequence[str]) -> dict[str, Rate]:

@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
+
+from tyro.conf import arg
 
 from internalize.configs.files import require_writable
 from internalize.contract import RunState
@@ -165,13 +167,13 @@ def _repeat_for_twins(outcomes: list[Outcome], folders: Sequence[Path], todo: Se
 class RayOptions:
     """What the backend `ray` can be told."""
 
-    address: str | None = None
+    address: Annotated[str | None, arg(aliases=("--address",))] = None
     """ray: address of a cluster to join (`auto`, or host:port); one of our own on this machine if not given."""
-    cpus: float | None = None
+    cpus: Annotated[float | None, arg(aliases=("--cpus",))] = None
     """ray: processors that a run asks for; as many as it has threads if not given."""
-    gpus: float = 0.0
+    gpus: Annotated[float, arg(aliases=("--gpus",))] = 0.0
     """ray: GPUs that a run asks for; 0.25 lets four runs share one."""
-    lost: int = 5
+    lost: Annotated[int, arg(aliases=("--lost",))] = 5
     """ray: how often a run goes on elsewhere after its worker or its node was lost."""
     results: Literal["auto", "shared", "fetched"] = "auto"
     """ray: shared if all nodes see the folder of runs, fetched if checkpoints and results are to be sent here;

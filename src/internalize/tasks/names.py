@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 from rich.markup import escape
@@ -27,13 +27,13 @@ from internalize.configs.files import make_folder, read_data, require_writable
 from internalize.configs.named import Copies, Source, is_object_name, load_object, own_files
 from internalize.display.terminal import PlainConsole, results_table
 from internalize.errors import BadInput, closest, require
-from internalize.tasks.groups import alternating, counter, dihedral, flip_flop, quaternion, symmetric
-from internalize.tasks.regular import SUFFIXES as FSM_SUFFIXES
-from internalize.tasks.regular import from_expression, read_fsm
-from internalize.tasks.semiautomaton import Semiautomaton, direct_product, semiautomaton
+
+if TYPE_CHECKING:
+    from internalize.tasks.semiautomaton import Semiautomaton
 
 KEYS = ["name", "states", "symbols", "transitions", "initial_state", "outputs", "accepting"]
 SUFFIXES = (".json", ".yaml", ".yml")
+FSM_SUFFIXES = (".fsm", ".att")
 EXPRESSION = "regex:"
 
 
@@ -63,6 +63,8 @@ def read_semiautomaton(path: Path, field: str) -> Semiautomaton:
 
 def task_of(data: Mapping[str, Any]) -> Semiautomaton:
     """The task that an object with the keys of a task file describes."""
+    from internalize.tasks.semiautomaton import semiautomaton
+
     names = data.get("states"), data.get("symbols")
     initial = data.get("initial_state", 0)
     return semiautomaton(
@@ -85,15 +87,15 @@ def data_of(task: Semiautomaton) -> dict[str, Any]:
     return data
 
 
-FAMILIES: dict[str, tuple[str, Callable[[int], Semiautomaton]]] = {
-    "C": ("counter: the sum of the symbols modulo n", counter),
+FAMILIES: dict[str, tuple[str, str]] = {
+    "C": ("counter: the sum of the symbols modulo n", "counter"),
     "S": ("permutations of n places: identity, two swaps, shift; S4:adjacent, S4:all, S4:(1 2),(1 2 3 4)",
-          symmetric),
-    "A": ("even permutations of n places; other symbols as for S", alternating),
-    "D": ("symmetries of a regular n-gon: identity, turn, mirror", dihedral),
-    "flipflop": ("a memory of n values: keep, or write one", flip_flop),
+          "symmetric"),
+    "A": ("even permutations of n places; other symbols as for S", "alternating"),
+    "D": ("symmetries of a regular n-gon: identity, turn, mirror", "dihedral"),
+    "flipflop": ("a memory of n values: keep, or write one", "flip_flop"),
 }  # fmt: skip
-"""name → (what it is, how it is made from n)."""
+"""name → (what it is, the function in `groups` that makes it from n)."""
 
 _FORM = re.compile(r"(?P<family>flipflop|[CSAD])_?(?P<n>-?[0-9]{1,9})?(?::(?P<generators>.+))?")
 
@@ -113,6 +115,9 @@ def find_task(text: str, field: str, copies: Copies) -> tuple[Semiautomaton, Sou
     `.yaml` or `.fsm` file, `module:attribute` or `file.py:attribute` (a Semiautomaton, or a function that
     returns one).
     """
+    from internalize.tasks.regular import from_expression, read_fsm
+    from internalize.tasks.semiautomaton import direct_product
+
     if text.startswith(EXPRESSION):
         return from_expression(text.removeprefix(EXPRESSION), field), None
     if text.lower().endswith(FSM_SUFFIXES):
@@ -131,6 +136,8 @@ def find_task(text: str, field: str, copies: Copies) -> tuple[Semiautomaton, Sou
 
 def _users_task(made: object, text: str, field: str) -> Semiautomaton:
     """The user's object, or what the user's function returns, checked like a file."""
+    from internalize.tasks.semiautomaton import Semiautomaton
+
     try:
         task = made() if callable(made) else made
         if not isinstance(task, Semiautomaton):
@@ -143,8 +150,10 @@ def _users_task(made: object, text: str, field: str) -> Semiautomaton:
 
 
 def _single(text: str, field: str) -> Semiautomaton:
+    from internalize.tasks import groups
+
     if text == "Q8":
-        return quaternion()
+        return groups.quaternion()
     form = _FORM.fullmatch(text)
     if form is None or (form["n"] is None and form["family"] != "flipflop"):
         names = ", ".join([*(f"{family}<n>" for family in FAMILIES), "Q8"])
@@ -152,8 +161,9 @@ def _single(text: str, field: str) -> Semiautomaton:
                               "a .json, .yaml or .fsm file, or module:attribute")  # fmt: skip
     n = int(form["n"] or 2)
     if form["generators"] is None:
-        return FAMILIES[form["family"]][1](n)
-    makers = {"S": symmetric, "A": alternating}
+        made: Semiautomaton = getattr(groups, FAMILIES[form["family"]][1])(n)
+        return made
+    makers = {"S": groups.symmetric, "A": groups.alternating}
     require(form["family"] in makers, field, f"only S and A take generators, got {text!r}")
     return makers[form["family"]](n, form["generators"])
 
@@ -165,7 +175,7 @@ LARGEST_SHOWN = 40
 class TasksArguments:
     """List the tasks there are, or show the transitions of one."""
 
-    task: Annotated[str | None, tyro.conf.Positional] = None
+    task: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="TASK")] = None
     """A task's name, a .json, .yaml or .fsm file, or module:attribute."""
     draw: bool = False
     """Write the task's state diagram as PNG and SVG."""

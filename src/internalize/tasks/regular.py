@@ -20,7 +20,6 @@ from internalize.configs.files import read_text
 from internalize.errors import BadInput, require
 from internalize.tasks.semiautomaton import Semiautomaton, semiautomaton
 
-SUFFIXES = (".fsm", ".att")
 MOST_STATES = 2_000
 """A regular expression can need a state for every set of its places."""
 SPECIAL = "|*+?()[].\\"

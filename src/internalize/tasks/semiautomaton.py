@@ -52,6 +52,18 @@ class Semiautomaton:
     def _flat_table(self) -> Tensor:
         return self.table.flatten()
 
+    def final_shares(self, probabilities: Sequence[float], horizon: int, initial_state: int) -> Tensor:
+        """(states,) float64: how often independent symbols end in each state (or output), not sampled."""
+        targets = self.table.flatten().cpu()
+        symbol = torch.tensor(probabilities, dtype=torch.float64)
+        share = torch.zeros(self.states, dtype=torch.float64)
+        share[initial_state] = 1.0
+        for _ in range(horizon):
+            share = torch.zeros_like(share).index_add_(0, targets, torch.outer(share, symbol).flatten())
+        if self.output is not None:
+            share = torch.zeros_like(share).index_add_(0, self.output.cpu(), share)
+        return share
+
     def trace(self, symbols: Tensor, initial_state: int | None = None) -> Tensor:
         """All states visited: (…, T) symbols to (…, T+1) states q_0 … q_T, any number of rows at once.
 

@@ -248,20 +248,33 @@ def test_adapters_train_beside_frozen_weights(runs: dict[str, Run], tmp_path: Pa
         assert not torch.equal(begun(ids).logits, merged(ids).logits)
 
 
-def test_a_task_file_for_others_to_verify(runs: dict[str, Run]) -> None:
+@pytest.mark.parametrize("name", ["gpt2", "llama"])
+def test_others_who_follow_the_task_file_find_our_accuracy(runs: dict[str, Run], name: str) -> None:
+    """As lm-evaluation-harness does it with these settings: generate, cut after the marker, compare texts."""
     import re
 
     import yaml
+    from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    task = yaml.safe_load((runs["gpt2"].path / "model" / "lm_eval_task.yaml").read_text())
-    assert task["doc_to_text"] == "{{question}}<|chain|>"
-    assert task["doc_to_target"] == "{{answer}}"
-    assert task["generation_kwargs"]["until"] == ["<|end|>"]
-    pattern = task["filter_list"][0]["filter"][0]["regex_pattern"]
-    for said in ("q0 q1 <|answer|> q1", "q0 q1 <|answer|> q1 <|end|>"):
-        assert re.findall(pattern, said) == ["q1"]
-    about = json.loads((runs["gpt2"].path / "model" / "internalize.json").read_text())
-    assert about["prompt"] == "{question}<|chain|>"
+    folder = runs[name].path / "model"
+    text = (folder / "lm_eval_task.yaml").read_text()
+    task = yaml.safe_load(text)
+    marker = int(re.findall(r"think_end_token=(\d+)", text)[0])
+    asked = task["generation_kwargs"]
+    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModelForCausalLM.from_pretrained(folder)
+    file = folder / task["dataset_kwargs"]["data_files"]["test"]
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    right = 0
+    for row in rows:
+        ids = tokenizer(row["prompt"], return_tensors="pt")
+        said = model.generate(
+            **ids, max_new_tokens=asked["max_gen_toks"], do_sample=False, pad_token_id=tokenizer.pad_token_id
+        )[0, ids["input_ids"].shape[1] :].tolist()
+        answer = said[len(said) - said[::-1].index(marker) :] if marker in said else said
+        right += tokenizer.decode(answer, skip_special_tokens=True).strip() == row["answer"]
+    assert right / len(rows) == runs[name].summary()["id_accuracy"]
+    assert task["doc_to_text"] == "{{prompt}}"
+    assert asked["until"] == ["<|end|>"]
 
 
 def test_evaluation_settings_measure_the_same_rows_always(tmp_path: Path) -> None:
@@ -299,3 +312,33 @@ def test_commands_on_runs_answer_for_text(runs: dict[str, Run], capsys: pytest.C
     assert json.loads(capsys.readouterr().out)["failed"][-1] == "faster"
     assert main(["runs", "--out", str(runs["gpt2"].path.parent), "--json"]) == 0
     assert "parity3.jsonl" in capsys.readouterr().out
+    assert (runs["gpt2"].path / "analysis" / "matrix.png").is_file()
+
+
+def test_a_text_run_opens_like_a_run_of_chains(
+    runs: dict[str, Run], capsys: pytest.CaptureFixture[str]
+) -> None:
+    from internalize import BadInput, open_run
+    from internalize.cli import main
+    from internalize.kinds.text.open_text import OpenText
+
+    opened = open_run(runs["gpt2"].path)
+    assert isinstance(opened, OpenText)
+    assert opened.stages == [1, 2, 3]
+    assert opened.config.method == "left"
+    assert opened.metrics.where(event="evaluation")[-1]["id_accuracy"] == 1.0
+    first, last = opened.answer("x1 x1 x0", stage=1), opened.answer("x1 x1 x0")
+    assert (first.chain, first.answer, first.tokens) == ("q1 q0", "q0", 5)
+    assert (last.chain, last.answer, last.truth, last.right) == ("", "q0", "q0", True)
+    assert str(last) == "q0 (right; it wrote nothing before it; stage 3 of 3)"
+    with torch.no_grad():  # the model itself, asked as a library's user would
+        said = opened.model()(torch.tensor([[*opened.read_question("x1 x1 x0")[0].question, 1]])).logits
+    assert int(said[0, -1].argmax()) == opened.experiment.material.renderer.markers.answer
+    unknown = opened.answer("x1")
+    assert (unknown.truth, unknown.right) == (None, None)
+    for question, why in (("", "empty"), ("x1 x1 x0 x1", "at most 3"), ("x7", "'x7'")):
+        with pytest.raises(BadInput, match=why):
+            opened.answer(question)
+    for command, instead in (("profile", "evaluate RUN"), ("probe", "open_run"), ("audit", "matrix RUN")):
+        assert main([command, str(opened.path)]) == 2
+        assert instead in capsys.readouterr().err

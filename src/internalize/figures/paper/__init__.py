@@ -1,12 +1,21 @@
-"""The figures of the paper, one file each; a figure is imported when it is asked for."""
+"""The figures of the paper, one file for each, and their list; a figure is imported when it is asked for."""
 
 from __future__ import annotations
 
+import ast
+import json
+from dataclasses import dataclass, field
 from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 from internalize.configs.named import is_object_name, load_object, own_files
 from internalize.errors import BadInput, closest, require
-from internalize.figures.figure import Figure
+from internalize.runs.location import runs_folder
+from internalize.runs.storage import Shape, read_json, require_shape
+
+if TYPE_CHECKING:
+    from internalize.figures.figure import Figure
 
 NAMES = (
     "ood-degradation",
@@ -30,6 +39,8 @@ def find_figure(name: str) -> Figure:
     if is_object_name(name):
         with own_files():
             made, _ = load_object(name, "figure", {})
+        from internalize.figures.figure import Figure
+
         kind = type(made).__name__
         require(isinstance(made, Figure), "figure", f"{name} is no internalize.figures.Figure but a {kind}")
         own: Figure = made
@@ -42,3 +53,95 @@ def find_figure(name: str) -> Figure:
         )
     found: Figure = import_module(f"internalize.figures.paper.{known.replace('-', '_')}").FIGURE
     return found
+
+
+# The list --------------------------------------------------------------------------------------------------
+
+LISTED: tuple[Literal["laptop", "paper"], ...] = ("laptop", "paper")
+"""Tiers whose runs the list tells of."""
+VERDICT = "verdict.json"
+"""The file by which a folder of results is known."""
+
+
+@dataclass(frozen=True)
+class FiguresArguments:
+    """The figures of the paper: what each shows, and the verdicts on its claims."""
+
+    runs: bool = False
+    """Also count the runs that are done, and say how long the others take here: some seconds."""
+    out: Path = field(default_factory=runs_folder)
+    """Folder that holds the run folders."""
+    results: Path = Path("results")
+    """Folder of the finished figures."""
+    json: bool = False
+    """Print one JSON object, last."""
+
+
+def figures_command(arguments: FiguresArguments) -> None:
+    for field_name, folder in (("out", arguments.out), ("results", arguments.results)):
+        require(folder.is_dir() or not folder.exists(), field_name, f"{folder} is not a folder")
+    entries = [_entry(name, arguments) for name in NAMES]
+    if arguments.json:
+        print(json.dumps({"figures": entries}))
+        return
+    from rich.table import Table as RichTable
+
+    from internalize.display.terminal import PlainConsole
+
+    table = RichTable(title="Figures of the paper", title_justify="left", title_style="bold")
+    for column in ("figure", "shows", *(LISTED if arguments.runs else ()), "claims"):
+        table.add_column(column)
+    for entry in entries:
+        progress = (_progress(found) for found in entry.get("runs", {}).values())
+        table.add_row(entry["figure"], entry["shows"], *progress, entry["verdicts"])
+    console = PlainConsole()
+    console.print(table)
+    more = "" if arguments.runs else " internalize figures --runs counts the runs that are done."
+    console.print(f"internalize figure NAME makes one; --plan shows its claims.{more}", soft_wrap=True)
+
+
+def _entry(name: str, arguments: FiguresArguments) -> dict[str, Any]:
+    told = told_by(name)
+    entry: dict[str, Any] = {"figure": name, "paper": told["paper"], "shows": told["shows"]}
+    if arguments.runs:
+        from internalize.figures.commands import status
+
+        figure = find_figure(name)
+        entry["runs"] = {tier: vars(status(figure, tier, arguments.out)) for tier in LISTED}
+    return {**entry, "verdicts": _verdicts_told(arguments.results / name)}
+
+
+def told_by(name: str) -> dict[str, str]:
+    """What a figure's file says of it in plain text: read and not executed, since that would load torch."""
+    text = Path(__file__).with_name(f"{name.replace('-', '_')}.py").read_text(encoding="utf-8")
+    (made,) = (
+        node.value
+        for node in ast.parse(text).body
+        if isinstance(node, ast.Assign | ast.AnnAssign) and "FIGURE" in ast.unparse(node).split("=")[0]
+    )
+    assert isinstance(made, ast.Call)
+    texts = {word.arg: word.value for word in made.keywords if word.arg in ("paper", "shows")}
+    return {str(key): str(ast.literal_eval(value)) for key, value in texts.items()}
+
+
+def _progress(found: dict[str, Any]) -> str:
+    """`12/45`, and below it the time that the others take."""
+    from internalize.display.terminal import duration
+
+    if not found["planned"]:
+        return "no runs"
+    left = "" if found["done"] == found["planned"] else f"\n{duration(found['seconds'])}"
+    return f"{found['done']}/{found['planned']}{left}"
+
+
+def _verdicts_told(folder: Path) -> str:
+    """`3 confirmed, 1 planned`, from the results that are there."""
+    try:
+        record = require_shape(read_json(folder / VERDICT), {"claims": (list,)}, needed=["claims"])
+        shape: Shape = {"verdict": (str,)}
+        words = [require_shape(claim, shape, needed=["verdict"])["verdict"] for claim in record["claims"]]
+    except FileNotFoundError:
+        return "not made"
+    except (OSError, ValueError):
+        return "damaged"
+    return ", ".join(f"{words.count(word)} {word}" for word in dict.fromkeys(words)) or "not judged"

@@ -1,4 +1,4 @@
-"""Appendix D: the attention of the theorem's layer picks up the hidden support, one coordinate a phase."""
+"""Appendix D: the attention of the theorem's layer picks up the hidden support, one in each phase."""
 
 from __future__ import annotations
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 from internalize.display.charts import success_bars, task_name
 from internalize.display.plots import MARKERS, PALETTE, new_figure
 from internalize.figures.cases import (
-    ADAPTIVE,
     CELL,
     HORIZONS,
     ONE_STAGE,
     PAPER,
     PAPER_SEEDS,
+    RECIPE,
     S3_ITERATIONS,
     SMOKE,
     SMOKE_SEEDS,
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 METHODS = {"cot": "CoT", "e2e": "E2E", "left": "left", "inductive": "inductive"}
 OF_THE_PAPER = ["cot", "e2e", "left"]
 PAPER_HORIZONS = (15, 20, 25)
-OTHERS = ["C4", "C5", "C7", "C8", "C11", "S3"]
-"""Tasks beyond C_2 and C_3; there the small model needs more than a plain curriculum."""
+NEXT = ["C4", "C5", "C7"]
+LATER = ["C8", "C11", "S3"]
 
 TIERS: Tiers = {
     "smoke": [Grid(SMOKE, {"task": ["C2", "C3"], "method": OF_THE_PAPER}, seeds=SMOKE_SEEDS)],
@@ -58,12 +58,14 @@ TIERS: Tiers = {
         )
     ],
     "laptop": [
-        Grid(CELL, {"method": ["cot", "e2e", "left", "inductive"]}, seeds=TEN_SEEDS),
-        Grid(ADAPTIVE, {"method": ["left"]}, seeds=TEN_SEEDS),
+        Grid(RECIPE, {"method": ["left"]}, seeds=TEN_SEEDS),
         Grid(ONE_STAGE, {"method": ["cot", "e2e"]}, seeds=TEN_SEEDS),
-        Grid(ADAPTIVE, {"method": ["left"]}, with_horizons(OTHERS, HORIZONS), seeds=TEN_SEEDS, later=True),
+        Grid(RECIPE, {"method": ["left"]}, with_horizons(NEXT, HORIZONS), seeds=TEN_SEEDS),
+        Grid(ONE_STAGE, {"method": ["cot", "e2e"]}, with_horizons(NEXT, HORIZONS), seeds=TEN_SEEDS),
+        Grid(CELL, {"method": ["cot", "e2e", "left", "inductive"]}, seeds=TEN_SEEDS, later=True),
+        Grid(RECIPE, {"method": ["left"]}, with_horizons(LATER, HORIZONS), seeds=TEN_SEEDS, later=True),
         Grid(
-            ONE_STAGE, {"method": ["cot", "e2e"]}, with_horizons(OTHERS, HORIZONS), seeds=TEN_SEEDS, later=True
+            ONE_STAGE, {"method": ["cot", "e2e"]}, with_horizons(LATER, HORIZONS), seeds=TEN_SEEDS, later=True
         ),
     ],
     "paper": [

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 from internalize.display.charts import accuracy_over_stages, task_name
 from internalize.display.plots import new_figure
 from internalize.figures.cases import (
-    ADAPTIVE,
     CELL,
     HORIZONS,
     PAPER,
+    RECIPE,
     SMOKE,
     SMOKE_SEEDS,
     TEN_SEEDS,
@@ -37,9 +37,9 @@ TIERS: Tiers = {
     "smoke": [Grid(SMOKE, {"task": ["C2", "C3"]}, seeds=SMOKE_SEEDS)],
     "toy": [Grid(TOY_ADAPTIVE, zipped=with_horizons(["C3", "C5"], TOY_HORIZONS), seeds=range(10, 20))],
     "laptop": [
-        Grid(CELL, {"method": ["left", "inductive"]}, seeds=TEN_SEEDS),
-        Grid(ADAPTIVE, {"method": ["left"]}, seeds=TEN_SEEDS),
-        Grid(ADAPTIVE, {"method": ["left"]}, with_horizons(["C4"], HORIZONS), seeds=TEN_SEEDS, later=True),
+        Grid(RECIPE, {"method": ["left"]}, seeds=TEN_SEEDS),
+        Grid(RECIPE, {"method": ["left"]}, with_horizons(["C4", "C5"], HORIZONS), seeds=TEN_SEEDS),
+        Grid(CELL, {"method": ["left", "inductive"]}, seeds=TEN_SEEDS, later=True),
     ],
     "paper": [Grid(PAPER, {"task": ["C3", "C4"]}, seeds=range(15))],
 }

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from internalize.display.charts import success_bars, task_name, waiting_marks
 from internalize.display.plots import new_figure
 from internalize.figures.cases import (
-    ADAPTIVE,
     PAPER,
     PAPER_SEEDS,
-    SIX_SEEDS,
+    RECIPE,
     SMOKE,
     SMOKE_SEEDS,
+    THREE_SEEDS,
     TOY_ADAPTIVE,
     Grid,
     Tiers,
@@ -39,10 +39,9 @@ TIERS: Tiers = {
     ],
     "laptop": [
         Grid(
-            replace(ADAPTIVE, horizon=horizon),
+            replace(RECIPE, horizon=horizon),
             {"task": [f"C{n}" for n in orders], "model.mlp": [64, None]},
-            seeds=SIX_SEEDS,
-            later=True,
+            seeds=THREE_SEEDS,
         )
         for horizon, orders in NEIGHBOURS.items()
     ],

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import zip_longest
-from typing import Annotated, Literal
+from typing import Annotated
 
+import torch
 import tyro
 
-from internalize.curricula import ScheduleConfig
-from internalize.errors import BadInput, closest
-from internalize.kinds.chain.config import ChainConfig, EvaluationConfig, OptimizerConfig
-from internalize.kinds.entrance import run_experiment
+from internalize.configs.named import own_files
+from internalize.display.terminal import duration
+from internalize.errors import require
+from internalize.kinds import prepare
+from internalize.kinds.chain.config import ChainConfig
+from internalize.kinds.chain.presets import PresetName, as_laptop, preset_in
+from internalize.kinds.entrance import ConfigOption, config_in, run_experiment
 from internalize.models.gpt2 import ModelConfig
-from internalize.runtime.execution import Execution
+from internalize.runtime.execution import Execution, resolve_device
 from internalize.runtime.fleet.seeds import SideBySide
+from internalize.runtime.kind import Prepared
 
 
 @dataclass(frozen=True)
@@ -26,53 +30,50 @@ class TrainArguments:
     execution: Annotated[Execution, tyro.conf.arg(name="")] = field(default_factory=Execution)
     many: Annotated[SideBySide, tyro.conf.arg(name="")] = field(default_factory=SideBySide)
     preset: PresetName | None = None
-    """What the fields that are not given are: the paper's protocol (also without a preset), or the recipe that
-    takes small models through on a laptop."""
+    """Where options that you do not give take their values from. laptop: a small model, minutes; paper: the
+    paper's own protocol, days."""
+    config_file: ConfigOption = None
+    """The same, from a file (JSON, YAML, or a run's config.json) or from a run."""
 
     @classmethod
     def defaults(cls, words: Sequence[str]) -> TrainArguments | None:
-        """What the words depart from, if they name a preset."""
-        config = preset_in(words)
+        """What the words depart from, if they name a preset or a file."""
+        preset, file = preset_in(words), config_in(words, ChainConfig, "chain")
+        both = preset is not None and file is not None
+        require(not both, "config", "gives all fields: leave --preset out")
+        config = preset or file
         return None if config is None else cls(config=config)
 
 
+LONG = 3600.0
+"""Seconds that nobody has to wait who has not chosen a model."""
+
+
 def train_command(arguments: TrainArguments) -> int | None:
+    if arguments.preset is None and arguments.config_file is None:
+        require_chosen(arguments.config, arguments.execution)
     return run_experiment(arguments.config, arguments.execution, arguments.many)
 
 
-PresetName = Literal["paper", "laptop"]
-
-LAPTOP = ChainConfig(
-    method="left",
-    iterations=60_000,
-    model=ModelConfig(depth=1, width=64, heads=32, init_std=0.1),
-    optimizer=OptimizerConfig(lr=1e-3, warmup=200),
-    schedule=ScheduleConfig(
-        kind="controller", threshold=0.1, last_threshold=0.05, dwell=50, patience=4_000, stop_early=True
-    ),
-    evaluation=EvaluationConfig(every=1_000, samples=500),
-    rehearsal=0.25,
-    keep_positions=True,
-)
-"""A small model whose states keep their positions, which rehearses the stage before, and which goes back where
-it gets lost all the same."""
-
-PRESETS: dict[PresetName, ChainConfig] = {"paper": ChainConfig(), "laptop": LAPTOP}
-
-
-def preset_in(words: Sequence[str]) -> ChainConfig | None:
-    """The preset that the words of a command line name by --preset, from which their other fields depart."""
-    named = None
-    for word, following in zip_longest(words, words[1:], fillvalue=""):
-        if word == "--preset":
-            named = following
-        elif word.startswith("--preset="):
-            named = word.removeprefix("--preset=")
-    if named is None:
-        return None
-    for name, config in PRESETS.items():
-        if name == named:
-            return config
-    raise BadInput(
-        "preset", f"must be one of {', '.join(PRESETS)}{closest(named, list(PRESETS))}; got {named!r}"
+def require_chosen(config: ChainConfig, execution: Execution) -> None:
+    """Refuse hours of work on the paper's own model where the user has said nothing about the model."""
+    if config.model != ModelConfig() or resolve_device(execution.device).type != "cpu":
+        return
+    with own_files():
+        prepared = prepare(config)
+    if prepared.folder(execution.out).exists():  # it was asked for before
+        return
+    seconds, small = (_rough_seconds(of) for of in (prepared, prepare(as_laptop(config))))
+    model = f"depth {config.model.depth}, width {config.model.width}, {config.iterations:,} iterations"
+    text = (
+        f"{config.task}, T = {config.horizon}, {config.method} with the paper's model ({model}) takes about "
+        f"{duration(seconds)} of one core, so it is not started unasked. Type --preset laptop for a small "
+        f"model (at most about {duration(small)}), --preset paper for this one, or --model.width for your own"
     )
+    require(seconds <= LONG, "train", text)
+
+
+def _rough_seconds(prepared: Prepared) -> float:
+    forecast = prepared.kind.forecast(prepared, torch.device("cpu"))
+    forecast.require_memory(torch.device("cpu"))
+    return forecast.rough_seconds

@@ -51,6 +51,9 @@ class OptimizerConfig:
     warmup: int | None = field(default=None, metadata=LEFT_OUT_UNLESS_SET)
     """Iterations at the beginning of every stage over which the learning rate rises to its value; it is there
     at once if not given."""
+    cooling: int | None = field(default=None, metadata=LEFT_OUT_UNLESS_SET)
+    """Iterations of the last stage in which the learning rate falls by half, again and again; it stays if not
+    given."""
 
     def __post_init__(self) -> None:
         require(0 < self.lr < math.inf, "optimizer.lr", f"must be more than 0 and finite, got {self.lr}")
@@ -60,10 +63,14 @@ class OptimizerConfig:
         require(good, "optimizer.weight-decay", f"must be 0 or more and finite, got {self.weight_decay}")
         good = self.warmup is None or self.warmup >= 1
         require(good, "optimizer.warmup", f"must be at least 1, got {self.warmup}")
+        good = self.cooling is None or self.cooling >= 1
+        require(good, "optimizer.cooling", f"must be at least 1, got {self.cooling}")
 
-    def lr_at(self, in_stage: int) -> float:
-        """The learning rate after so many iterations of a stage."""
-        return self.lr if self.warmup is None else self.lr * min(1.0, (in_stage + 1) / self.warmup)
+    def lr_at(self, in_stage: int, last: bool) -> float:
+        """The learning rate after so many iterations of a stage; last: whether no further stage follows."""
+        risen = 1.0 if self.warmup is None else min(1.0, (in_stage + 1) / self.warmup)
+        cooled = 0.5 ** (in_stage / self.cooling) if last and self.cooling is not None else 1.0
+        return self.lr * risen * cooled
 
 
 @dataclass(frozen=True)
@@ -98,7 +105,8 @@ class ChainConfig:
     kind: ClassVar[str] = "chain"
 
     task: str = "C2"
-    """The semiautomaton: C7, S3, A5, D4, Q8, flipflop2, a product C2xC3, a .json or .yaml file, module:name."""
+    """The semiautomaton: C7, S3, A5, D4, Q8, flipflop2, a product C2xC3, regex:(0|1)*11, a .json, .yaml or
+    .fsm file, module:name. `internalize tasks` lists them."""
     horizon: int = 25
     """T: how many symbols are read."""
     method: str = "left"
@@ -112,9 +120,9 @@ class ChainConfig:
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     batch: int = 128
-    """Fresh sequences a step."""
+    """Fresh sequences in each step."""
     inputs: str = "uniform"
-    """Training inputs: uniform, binomial:p, or weights:… (a number a symbol, commas between)."""
+    """Training inputs: uniform, binomial:p, or weights:… (one number for each symbol, commas between)."""
     ood_inputs: str = "binomial:0.8"
     """Inputs out of distribution, for measuring only."""
     initial_state: int | None = None
@@ -144,6 +152,11 @@ class ChainConfig:
     """Whether a state is predicted by the same learned position at all stages: when states before it are taken
     away, the rows of the position table move along. If not, all positions of the answer have to learn anew at
     every stage what their neighbours knew."""
+    ease: int | None = field(default=None, metadata=LEFT_OUT_UNLESS_SET)
+    """Iterations at the beginning of a stage in which the step out of a state that was just taken away is made
+    easy: its symbol is one that keeps the state (in C_n the symbol 0), in all inputs at first, then in fewer.
+    Steps without such a symbol stay as they are. A controller's further attempts take twice as long, three
+    times and so on; the schedule does not look at a stage before. Inputs are never made easy if not given."""
     operations_limit: float | None = field(default=None, metadata=LEFT_OUT_UNLESS_SET)
     """End the training after so many operations of the cost model, whatever iterations are left; no limit if
     not given. For methods at equal compute."""
@@ -199,6 +212,11 @@ class ChainConfig:
                 len(curriculum.formats(stage)) == 1 or self.rehearsal for stage in (1, curriculum.stages)
             )
             require(good, "keep-positions", "keeps those of a stage and the one before: mix in no others")
+        if self.ease is not None:
+            require(self.ease >= 1, "ease", f"must be at least 1 (leave it out for none), got {self.ease}")
+            require(
+                curriculum.stages > 1, "ease", f"must be left out with {self.method}, which takes nothing away"
+            )
         if self.scored is not None:
             hinted = curriculum.length_hint
             require(

@@ -74,6 +74,8 @@ def summary_row(experiment: ChainExperiment, state: ChainState, streams: Streams
         for name, found in both.items():
             row[f"{mode.prefix}{name}_accuracy"] = found.accuracy.value
             row[f"{mode.prefix}{name}_interval"] = _pair(found.accuracy.interval)
+            if mode.shown[-1] != experiment.config.horizon:  # the stage it ended in does not ask for q_T
+                row[f"{mode.prefix}{name}_target_accuracy"] = found.target_accuracy.value
         known = both["id"]
         row[f"{mode.prefix}response_length"] = known.response_length
         row[f"{mode.prefix}forward_passes"] = known.forward_passes

@@ -30,8 +30,9 @@ from internalize.curricula.schedule import (
 )
 from internalize.kinds.chain.config import ChainConfig, find_weights, read_starting_weights
 from internalize.kinds.chain.cost import Ledger, ledger_from_json
+from internalize.kinds.chain.data import EasySteps, TrainingData, easy_share
 from internalize.kinds.chain.evaluation import evaluation_row, summary_row
-from internalize.kinds.chain.state import AnswerAverages, ChainState, KeptPositions, TrainingData, part_of
+from internalize.kinds.chain.state import AnswerAverages, ChainState, KeptPositions, part_of
 from internalize.measure.cost import NetworkCosts, costs_of
 from internalize.measure.predictor import TransformerPredictor
 from internalize.models.gpt2 import GPT2
@@ -64,6 +65,7 @@ class ChainExperiment:
         vocabulary = vocabulary_of(self.task, config.horizon, self.curriculum.length_hint)
         self.renderer = Renderer(vocabulary, config.horizon, initial)
         self.data = TrainingData(self.task, trained_on, config.batch, config.horizon, initial)
+        self.easy_steps = EasySteps(self.task, self.curriculum, initial, self.split)
         self._operations: dict[int, int] = {}
 
     def test_inputs(self, text: str, field: str = "inputs") -> InputDistribution:
@@ -142,13 +144,14 @@ class ChainExperiment:
         positions = None
         if self.config.keep_positions:
             assert isinstance(model, GPT2)  # the config's check
-            positions = KeptPositions(model, optimizer, self.renderer.prompt_length - 1, self.curriculum)
+            eased = self.config.ease is not None
+            positions = KeptPositions(model, optimizer, self.renderer.prompt_length - 1, self.curriculum, eased)
         return ChainState(model, optimizer, step, averages, progress, kernel, ledger, control, positions)
 
     # A step ----------------------------------------------------------------------------------------------
 
     def advance(self, state: ChainState, streams: Streams) -> tuple[ChainState, Row | None]:
-        """One iteration; consumes streams("data", …), and "format" and "dropout" where there are any."""
+        """One iteration; consumes streams("data", …), and "format", "ease", "dropout" where they are needed."""
         config = self.config
         if state.control is not None and state.control.lost:
             self._take_back(state)
@@ -157,6 +160,10 @@ class ChainExperiment:
         progress, manner = state.progress, self.manner(state.control)
         symbols, states = self.data(progress.iteration, streams)
         shown = self.shown_at(progress, streams, manner)
+        share = easy_share(config.ease, progress, state.control)
+        if share and shown == self.curriculum.shown(progress.stage):
+            generator = streams("ease", progress.iteration)
+            symbols, states = self.easy_steps(symbols, states, progress.stage, share, generator)
         tokens = self.renderer.sequence(symbols, states, shown)
         if config.scored == "states":
             tokens = tokens[:, :-1]
@@ -164,10 +171,12 @@ class ChainExperiment:
         drops = None if config.model.dropout is None else streams("dropout", progress.iteration)
         with self._positions_for(state, shown):
             stats = state.step(tokens, self.renderer.prompt_length, drops)
-        state.optimizer.lr = config.optimizer.lr_at(progress.in_stage) * manner.lr
+        last = progress.stage == self.curriculum.stages
+        state.optimizer.lr = config.optimizer.lr_at(progress.in_stage, last) * manner.lr
         state.optimizer.step()
         self._note_step(state, stats, shown)
-        signal = state.averages.signal(config.schedule) if looks_at_signal(config.schedule, progress) else None
+        looks = looks_at_signal(config.schedule, progress) and not share
+        signal = state.averages.signal(config.schedule) if looks else None
         self._end_step(state, signal)
         due = state.progress.iteration % config.log_every == 0 or state.progress.stage_ended
         return state, self._training_row(state) if due or self._is_lost(state) else None
@@ -180,9 +189,8 @@ class ChainExperiment:
         return gentleness(self.config.schedule, control, share)
 
     def _note_step(self, state: ChainState, stats: AnswerStats, shown: Shown) -> None:
-        foreign = isinstance(self.curriculum, Rehearsed) and shown != self.curriculum.shown(
-            state.progress.stage
-        )
+        own = self.curriculum.shown(state.progress.stage)
+        foreign = isinstance(self.curriculum, Rehearsed) and shown != own
         if foreign:
             state.averages.add_rehearsed(stats)
         else:
@@ -203,13 +211,7 @@ class ChainExperiment:
             state.progress = end_step(config.schedule, state.progress, config.iterations, stages, signal)
         else:
             state.progress, state.control = control_step(
-                config.schedule,
-                state.progress,
-                state.control,
-                config.iterations,
-                stages,
-                signal,
-                self.chance,
+                config.schedule, state.progress, state.control, config.iterations, stages, signal, self.chance
             )
         if state.control is not None and signal is not None:
             state.control = guard(config.schedule, state.control, state.averages.rehearsed_worst())
@@ -271,11 +273,11 @@ class ChainExperiment:
     @contextmanager
     def _positions_for(self, state: ChainState, shown: Shown) -> Iterator[None]:
         """While a step in the format of another stage is computed, that stage's order of positions."""
-        own, near = state.progress.stage, (0, -1, 1)
+        own = state.progress.stage
         if state.positions is None or shown == self.curriculum.shown(own):
             yield
             return
-        stages = [own + by for by in near if 1 <= own + by <= self.curriculum.stages]
+        stages = [stage for stage in (own, own - 1, own + 1) if 1 <= stage <= self.curriculum.stages]
         other = next(stage for stage in stages if self.curriculum.shown(stage) == shown)
         state.positions.move_weights(own, other)
         yield
@@ -333,6 +335,7 @@ class ChainExperiment:
             just_ended=progress.stage_ended and not self._gave_up(state),
             step=progress.iteration,
             steps=self.config.iterations,
+            losses=state.named_losses(self.curriculum),
         )
 
     def _label(self, state: ChainState) -> str:
@@ -367,9 +370,9 @@ class ChainExperiment:
 
     def finish(self, state: ChainState, streams: Streams) -> Finish:
         """Consumes streams("final/…")."""
-        files, model = {}, state.model
+        files, model, words = {}, state.model, self.renderer.vocabulary
         if isinstance(model, GPT2) and is_exportable(model):
-            files = folder_files(model, self.renderer.vocabulary.tokens(), self.renderer.vocabulary.eos)
+            files = folder_files(model, words.tokens(), words.eos)
         return Finish(summary_row(self, state, streams), state.weights(), files)
 
     def predictor(self, state: ChainState, budget: int | None) -> TransformerPredictor:
@@ -388,6 +391,6 @@ class ChainExperiment:
         model = self.new_model()
         model.load(weights, "run")
         budget = self._budget(budget, self.curriculum.stages)
-        last = len(self.curriculum.shown(self.curriculum.stages))
-        self._place(model, last if budget is None else budget - 1)
+        shown = self.curriculum.shown(self.curriculum.stages)
+        self._place(model, len(shown) if budget is None else budget - 1)
         return TransformerPredictor(model, self.renderer, budget, self._kernel())

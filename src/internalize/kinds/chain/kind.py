@@ -12,11 +12,12 @@ import torch
 from internalize.configs.named import Copies
 from internalize.curricula import Progress, Shown
 from internalize.curricula.schedule import EqualShares
-from internalize.display.terminal import percent
+from internalize.display.terminal import accuracy_told
 from internalize.kinds.chain.config import ChainConfig
+from internalize.kinds.chain.data import BULK, TrainingData
 from internalize.kinds.chain.evaluation import modes
 from internalize.kinds.chain.experiment import ChainExperiment
-from internalize.kinds.chain.state import BULK, ChainState, TrainingData
+from internalize.kinds.chain.state import ChainState
 from internalize.measure.predictor import generate
 from internalize.models.path import make_decoder
 from internalize.runtime.execution import KeepStages, readable
@@ -33,6 +34,12 @@ def kept_answers() -> Callable[[Path], list[list[str]]]:
     return KeptAnswers().rows
 
 
+def chance_of(experiment: ChainExperiment) -> float:
+    """The share of the commonest final state."""
+    start, inputs = experiment.renderer.initial_state, experiment.inputs
+    return float(experiment.task.final_shares(inputs.probabilities, experiment.config.horizon, start).max())
+
+
 class ChainKind:
     """A transformer learns to run a semiautomaton: the paper's main experiment."""
 
@@ -46,13 +53,14 @@ class ChainKind:
         accuracy=entry("id_accuracy"),
         ood_accuracy=entry("ood_accuracy"),
         columns={
-            "ID": lambda result: percent(result["id_accuracy"]),
-            "OOD": lambda result: percent(result["ood_accuracy"]),
+            "ID": lambda result: accuracy_told(result, "id_accuracy"),
+            "OOD": lambda result: accuracy_told(result, "ood_accuracy"),
             "tokens": lambda result: readable("response_length", result["response_length"]),
             "internalized": lambda result: readable("internalized", result["internalized"]),
         },
         rates=("succeeded", "ood_succeeded", "internalized"),
         answers=kept_answers,
+        chance=chance_of,
         samples_per_step=lambda config: config.batch,
     )
 

@@ -17,8 +17,6 @@ from internalize.models.gpt2 import GPT2
 from internalize.models.language_model import LanguageModel
 from internalize.models.parameters import AdamW
 from internalize.models.path import AnswerStats, Kernel, Step
-from internalize.runtime.kind import Streams
-from internalize.tasks import InputDistribution, Semiautomaton
 
 REHEARSAL_MEMORY = 20
 """Steps in another format that their running loss averages over: few, since forgetting is quick."""
@@ -38,6 +36,8 @@ class AnswerAverages:
         self.counts = torch.zeros(positions, device=device)
         self.running = torch.zeros(2, positions, device=device)
         self.running_counts = torch.zeros(positions, device=device)
+        self.newest: list[float] = []
+        """The loss at each position in the newest row; shown to people, and no part of what is saved."""
 
     def add(self, stats: AnswerStats, memory: int) -> None:
         """memory: iterations that the running average reaches back."""
@@ -72,7 +72,8 @@ class AnswerAverages:
         seen = self.counts > 0
         per_position = self.window[:, seen] / self.counts[seen]
         mean = self.window[:, seen].sum(1) / self.counts[seen].sum()
-        loss, accuracy, worst = torch.stack([mean[0], mean[1], per_position[0].max()]).tolist()
+        numbers = torch.stack([mean[0], mean[1], per_position[0].max()])
+        loss, accuracy, worst, *self.newest = torch.cat([numbers, per_position[0]]).tolist()
         self.window.zero_()
         self.counts.zero_()
         return {"loss": loss, "token_accuracy": accuracy, "worst_loss": worst} | rehearsed
@@ -183,6 +184,16 @@ class ChainState:
         self.good = None if control is None else GoodStage(optimizer)
         self.positions = positions
 
+    def named_losses(self, curriculum: Curriculum) -> tuple[tuple[str, float], ...]:
+        """Each position of the newest row by the state that stands there; in mixtures by its number."""
+        newest = self.averages.newest
+        if not newest:
+            return ()
+        shown = curriculum.shown(self.progress.stage)
+        own = len(newest) == len(shown) + 1 and not curriculum.length_hint
+        names = [*(f"q{t}" for t in shown), "EOS"] if own else [str(i + 1) for i in range(len(newest))]
+        return tuple(zip(names, newest, strict=True))
+
     def weights(self) -> dict[str, Tensor]:
         return self.model.weights()
 
@@ -213,38 +224,6 @@ def part_of(tensors: Mapping[str, Tensor], part: str) -> dict[str, Tensor]:
     return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
 
 
-BULK = 32
-"""Iterations drawn at once: amortises the loop over time in `trace`, and stays small in memory."""
-
-
-class TrainingData:
-    """Symbols and traces of an iteration: a function of the streams and the iteration alone.
-
-    The last bulk drawn is kept, as a cache and nothing more.
-    """
-
-    def __init__(
-        self, task: Semiautomaton, inputs: InputDistribution, batch: int, horizon: int, initial_state: int
-    ) -> None:
-        self.task = task
-        self.inputs = inputs
-        self.shape = (BULK, batch, horizon)
-        self.batch = batch
-        self.initial_state = initial_state
-        self._cached: tuple[Streams, int] | None = None
-        self._symbols: Tensor
-        self._states: Tensor
-
-    def __call__(self, iteration: int, streams: Streams) -> tuple[Tensor, Tensor]:
-        """(batch, T) symbols and (batch, T+1) states of the iteration; consumes streams("data", bulk)."""
-        bulk, within = divmod(iteration, BULK)
-        if self._cached != (streams, bulk):
-            self._symbols = self.inputs.sample(self.shape, streams("data", bulk))
-            self._states = self.task.trace(self._symbols, self.initial_state)
-            self._cached = (streams, bulk)
-        return self._symbols[within], self._states[within]
-
-
 def direct_row(curriculum: Curriculum, stage: int) -> int:
     """The row that predicts the first state shown: another one whenever that state is another one."""
     first = [curriculum.shown(s)[0] for s in range(1, stage + 1)]
@@ -268,8 +247,10 @@ def moves(curriculum: Curriculum, before: int, after: int) -> list[int]:
 class KeptPositions:
     """The position table of a model in training, and everything that belongs to its rows."""
 
-    def __init__(self, model: GPT2, optimizer: AdamW, first: int, curriculum: Curriculum) -> None:
-        """first: the position that predicts the first state of an answer."""
+    def __init__(
+        self, model: GPT2, optimizer: AdamW, first: int, curriculum: Curriculum, eased: bool = False
+    ) -> None:
+        """first: the position that predicts the first state of an answer. eased: see `EasySteps`."""
         table = model.transformer.wpe.weight
         assert table.shape[0] - first == curriculum.horizon + 2
         self.first = first
@@ -278,6 +259,7 @@ class KeptPositions:
         self._slice = slice(start, start + table.numel())
         self._shape = table.shape
         self._optimizer = optimizer
+        self._eased = eased
         self._moves: dict[tuple[int, int], Tensor] = {}
 
     def begin_stage(self, before: int, stage: int) -> None:
@@ -295,7 +277,8 @@ class KeptPositions:
         last = place[direct_row(self.curriculum, before)]
         aloud = place[self.curriculum.shown(stage)[0] - 1]
         mean = torch.stack([place[row] for row in range(self.curriculum.horizon)]).mean(0)
-        rows[0] = last + aloud - mean
+        # where the new step begins as one that changes nothing, what is needed first is what the last row says
+        rows[0] = last if self._eased else last + aloud - mean
 
     def move_weights(self, stage: int, shown: int) -> None:
         """For one step in the format of another stage."""

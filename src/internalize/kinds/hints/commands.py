@@ -18,6 +18,7 @@ from internalize.kinds import prepare
 from internalize.kinds.hints.config import HintsConfig
 from internalize.kinds.hints.evaluation import METHODS, curve_rows, curves, end_rows, in_order, method_rows
 from internalize.runs.folder import Run
+from internalize.runs.location import find_folders
 from internalize.runs.provenance import provenance
 from internalize.runs.table import Table
 from internalize.runtime.execution import Execution, announce, observers_for, result_of
@@ -44,8 +45,9 @@ class HintsArguments:
 class HintsDrawArguments:
     """Draw accuracy against training samples from finished runs that differ in method and seed alone."""
 
-    runs: Annotated[tuple[Path, ...], tyro.conf.Positional]
-    """Folders of runs, or the beginnings of their hashes."""
+    runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN [RUN ...]")]
+    """The runs: folders, unique parts of their names, beginnings of their hashes, patterns such as 'C7-*', or
+    latest."""
     out: Path = Path("hints")
     """Folder for the figure and the tables."""
     json: bool = False
@@ -107,7 +109,7 @@ MEANINGS = {
 
 
 def hints_draw_command(arguments: HintsDrawArguments) -> None:
-    runs = in_order([Run.open(path) for path in arguments.runs])
+    runs = in_order([Run.at(path) for path in find_folders(arguments.runs, "runs")])
     present(runs, arguments.out, arguments.json, quiet=False)
 
 
@@ -156,7 +158,7 @@ def _title(runs: Sequence[Run]) -> str:
 def write_comparison(
     runs: Sequence[Run], ends: list[dict[str, Any]], methods: list[dict[str, Any]], folder: Path
 ) -> None:
-    """hints.png and .svg, curves.csv (a row a measurement), ends.csv (a row a run), hints.json (where from)."""
+    """hints.png and .svg, curves.csv (one row for each measurement), ends.csv (for each run), hints.json."""
     import torch
 
     config = runs[0].identity().config

@@ -46,7 +46,8 @@ class ParityConfig:
     k: int = 9
     """Coordinates that the hidden parity is over, and phases."""
     regime: Regime = "theorem"
-    """theorem: T steps a phase, then round; threshold: no rounding, the next phase when the loss is small."""
+    """theorem: T steps in each phase, then round; threshold: no rounding, the next phase when the loss is
+    small."""
     seed: int = 0
     """Everything random in the run is a function of this number."""
     support: tuple[int, ...] | None = None
@@ -56,7 +57,7 @@ class ParityConfig:
     step_size: float | None = None
     """η; 1/(d+1) if not given (threshold: 0.001)."""
     steps: int | None = None
-    """T, gradient steps a phase; 20 d if not given (threshold: at the most, 300/η)."""
+    """T, gradient steps in each phase; 20 d if not given (threshold: at the most, 300/η)."""
     threshold: float = THRESHOLD
     """A phase ends when its training loss is below this (regime threshold)."""
     zero_init: bool = False

@@ -86,7 +86,7 @@ def phase_batch(parity: HiddenParity, phase: int, size: int, generator: torch.Ge
 
 
 def _columns(parity: HiddenParity, size: int, generator: torch.Generator) -> NDArray[np.uint8]:
-    """(d, size): inputs, one coordinate a line."""
+    """(d, size): inputs, one coordinate in each line."""
     return np.ascontiguousarray(uniform_inputs(size, parity.d, generator).numpy().T)
 
 

@@ -20,6 +20,7 @@ from internalize.errors import BadInput, require
 from internalize.kinds import prepare
 from internalize.kinds.selfplay.config import SelfPlayConfig
 from internalize.runs.folder import Run
+from internalize.runs.location import find_folders
 from internalize.runs.table import Table
 from internalize.runtime.execution import Execution, observers_for, result_of, threads
 from internalize.runtime.fleet.seeds import SideBySide, report_side_by_side
@@ -36,11 +37,11 @@ FLOOR = 0.02
 """Percentage points below which a gap is drawn at the bottom: a logarithm has no zero."""
 
 Rounds = Sequence[Mapping[str, Any]]
-"""The evaluations of one run, one row a round."""
+"""The evaluations of one run, one row for each round."""
 
 
 def draw_gap(games: Mapping[str, Sequence[Rounds]], chances: Mapping[str, float]) -> Figure:
-    """Per game one column: rates of optimal moves above, what search still adds below; one line a seed.
+    """One column for each game: rates of optimal moves above, what search adds below; a line for each seed.
 
     games: game → the runs of its seeds. chances: game → the rate of a player who moves at random.
     """
@@ -191,8 +192,9 @@ def _remarks(result: Mapping[str, Any]) -> list[str]:
 class SelfPlayDrawArguments:
     """Draw the gap between raw and searched play over the rounds, from finished runs of any games and seeds."""
 
-    runs: Annotated[tuple[Path, ...], tyro.conf.Positional]
-    """Run folders, or the beginnings of their hashes; runs of one game are drawn together."""
+    runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN [RUN ...]")]
+    """The runs: folders, unique parts of their names, beginnings of their hashes, patterns such as 'tic*', or
+    latest. Runs of one game are drawn together."""
     out: Path = Path("drawings")
     """Folder for gap.png, gap.svg, rounds.csv and selfplay.json: settings, results and where they are from."""
     quiet: bool = False
@@ -201,7 +203,7 @@ class SelfPlayDrawArguments:
 
 def selfplay_draw_command(arguments: SelfPlayDrawArguments) -> None:
     require(len(arguments.runs) >= 1, "runs", "must name at least one run folder")
-    runs = [Run.open(path, "runs") for path in arguments.runs]
+    runs = [Run.at(path, "runs") for path in find_folders(arguments.runs, "runs")]
     for run in runs:
         require(run.identity().kind == "selfplay", "runs", f"must be runs of selfplay, which {run.path} is not")
     order = list(dict.fromkeys(run.identity().config["game"] for run in runs))

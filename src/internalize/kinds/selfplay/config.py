@@ -54,7 +54,7 @@ class SelfPlayConfig:
     depth: int = 3
     """Hidden layers."""
     updates: int = 500
-    """Training steps a round."""
+    """Training steps in each round."""
     batch: int = 256
     """Positions a training step."""
     window: int = 5

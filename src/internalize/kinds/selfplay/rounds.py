@@ -30,7 +30,7 @@ BETAS = (0.9, 0.99)
 
 @dataclass
 class Examples:
-    """What the network is to give, one row a position visited in self-play."""
+    """What the network is to give, one row for each position visited in self-play."""
 
     features: Tensor
     """(rows, inputs) float32."""

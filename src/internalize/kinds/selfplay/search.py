@@ -125,7 +125,7 @@ class Noise:
 
 @dataclass(frozen=True)
 class Searched:
-    """What a search found, one row a position."""
+    """What a search found, one row for each position."""
 
     visits: NDArray[np.int64]
     """(batch, actions): how often each action was followed from the root."""

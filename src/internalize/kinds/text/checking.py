@@ -37,7 +37,7 @@ LOOKED_AT = 1_000
 class DataCheckArguments:
     """Look at a file of rows before a training: lengths, tokens, stages and warnings."""
 
-    file: Annotated[Path, tyro.conf.Positional]
+    file: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")]
     """The training rows."""
     eval: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
     """NAME=FILE: files to measure on, once for each."""
@@ -246,14 +246,14 @@ OOD_ROWS = 1_000
 class DataMakeArguments:
     """Write rows of question, steps and answer for problems whose answers are known exactly."""
 
-    name: Annotated[str, tyro.conf.Positional]
+    name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="PROBLEM")]
     """multiplication:4x4, addition:8, expressions:mod11:6, reachability:10:3, semiautomaton:C3:8."""
     n: int = 10_000
     """Rows of the file."""
     seed: int = 0
     """Which rows are drawn."""
-    out: Path = Path("train.jsonl")
-    """The file: .jsonl, or .txt in the form of Internalize_CoT."""
+    file: Annotated[Path, tyro.conf.arg(aliases=("--out",), metavar="FILE")] = Path("train.jsonl")
+    """The file to write: .jsonl, or .txt in the form of Internalize_CoT."""
     split: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
     """NAME=N, once for each further file beside it: test=1000. No question of one is in another, not even with
     its factors exchanged."""
@@ -267,14 +267,14 @@ def data_make_command(arguments: DataMakeArguments) -> None:
     require(arguments.n >= 1, "n", f"must be at least 1, got {arguments.n}")
     require_seed(arguments.seed)
     problems = find_problems(arguments.name)
-    out = arguments.out
-    require(out.suffix in (".jsonl", ".txt"), "out", f"must end in .jsonl or .txt, got {out}")
+    out = arguments.file
+    require(out.suffix in (".jsonl", ".txt"), "file", f"must end in .jsonl or .txt, got {out}")
     sizes = {**_splits(arguments.split), out.stem: arguments.n}
     files = dict(draw_splits(problems, sizes, arguments.seed))
     if arguments.ood:
         for name, other in problems.companions().items():
             files |= draw_splits(other, {f"ood_{name}": OOD_ROWS}, arguments.seed, "ood", distinct=False)
-    make_folder(out.parent, "out")
+    make_folder(out.parent, "file")
     written = {}
     for name, rows in files.items():
         path = out.with_name(f"{name}{out.suffix}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -179,6 +180,11 @@ def chosen_rows(experiment: TextExperiment, name: str, most: int | None) -> list
         return list(rows)
     order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(0))[:most]
     return [rows[i] for i in sorted(order.tolist())]
+
+
+def chance_of(rows: Sequence[CutRow]) -> float:
+    """The share of the commonest answer: what always saying the same would reach."""
+    return Counter(row.answer for row in rows).most_common(1)[0][1] / len(rows)
 
 
 def evaluation_row(experiment: TextExperiment, state: TextState, streams: Streams) -> Row:

@@ -174,7 +174,13 @@ class TextExperiment:
             just_ended=progress.stage_ended,
             step=progress.iteration,
             steps=self.config.iterations,
+            losses=tuple((self._slot_name(slot), loss) for slot, loss in state.averages.newest),
         )
+
+    def _slot_name(self, slot: int) -> str:
+        """1, 2, … in the chain, then the marker and the tokens of the answer with its end."""
+        after = slot - self.material.renderer.longest_chain
+        return str(slot + 1) if after < 0 else "→" if after == 0 else f"a{after}"
 
     def done(self, state: TextState) -> bool:
         return state.progress.finished

@@ -5,14 +5,20 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from internalize.kinds.text.config import HELD_OUT
+from internalize.kinds.text.evaluation import chosen_rows, kept_of
 from internalize.kinds.text.tokenization import ANSWER, CHAIN, END, budget_name
 
 if TYPE_CHECKING:
     from torch import nn
 
     from internalize.kinds.text.experiment import TextExperiment
+    from internalize.kinds.text.rendering import CutRow
 
 TASK_FILE = "lm_eval_task.yaml"
+ROWS_FILE = "lm_eval_rows.jsonl"
+MOST_ROWS = 2_000
+"""Rows that stand beside the model for others to measure on."""
 ABOUT_FILE = "internalize.json"
 
 
@@ -38,7 +44,7 @@ def folder_files(experiment: TextExperiment, model: nn.Module) -> dict[str, str]
         ABOUT_FILE: _about(experiment),
     }
     files = {name: json.dumps(value, indent=2, ensure_ascii=False) + "\n" for name, value in contents.items()}
-    return {**files, **tokenizer.files(), TASK_FILE: task_file(experiment)}
+    return {**files, **tokenizer.files(), **task_files(experiment)}
 
 
 def _about(experiment: TextExperiment) -> dict[str, Any]:
@@ -55,45 +61,59 @@ def _about(experiment: TextExperiment) -> dict[str, Any]:
     }
 
 
-def task_file(experiment: TextExperiment) -> str:
-    """A task of lm-evaluation-harness: greedy, until the end marker, exact match of the answer alone.
+def task_files(experiment: TextExperiment) -> dict[str, str]:
+    """A task of lm-evaluation-harness and its rows: greedy, until the end marker, exact match of the answer.
 
-    Plain text, so that the library yaml is not needed here. The questions' file is named by its place.
+    The rows stand beside the model: whoever has the folder can measure, and measures what the run measured.
+    Nothing is written where positions are kept: generation outside of this package does not know them.
     """
-    about = _about(experiment)
-    config = experiment.config
-    file = config.eval_files().get("id", config.data)
-    question, answer = config.rows.question, config.rows.answer
-    after = about["answer_after"]
+    material = experiment.material
+    if material.renderer.positions == "kept":
+        return {}
+    most = min(experiment.config.evaluation.final_rows or MOST_ROWS, MOST_ROWS)
+    rows = chosen_rows(experiment, HELD_OUT, most)
+    lines = [json.dumps(_row(experiment, row), ensure_ascii=False) for row in rows]
+    return {TASK_FILE: _task(experiment, len(rows)), ROWS_FILE: "\n".join([*lines, ""])}
+
+
+def _row(experiment: TextExperiment, row: CutRow) -> dict[str, str]:
+    """The whole prompt, markers and pauses included, and the right answer."""
+    renderer, tokenizer = experiment.material.renderer, experiment.material.tokenizer
+    curriculum = experiment.curriculum
+    budget = 0 if curriculum.budgets else None
+    prompt = renderer.prompt(row, kept_of(experiment, row, curriculum.stages, budget), budget)
+    own = len(tokenizer.prefix)  # what a tokenizer puts before every text it will put there again
+    question, markers = prompt[own : len(row.question)], prompt[len(row.question) :]
+    told = "".join(tokenizer.library.convert_ids_to_tokens(markers))
+    return {"prompt": f"{tokenizer.decode(question)}{told}", "answer": tokenizer.decode(row.answer)}
+
+
+def _task(experiment: TextExperiment, rows: int) -> str:
+    """Plain text, so that the library yaml is not needed here."""
+    material = experiment.material
+    marked = material.renderer.boundary == "marker"
+    after = f",think_end_token={material.tokenizer.markers.answer}" if marked else ""
+    whole = len(material.evals[HELD_OUT])
+    share = f"all {rows:,}" if rows == whole else f"{rows:,} of {whole:,}"
     lines = [
-        "# lm_eval --model hf --model_args pretrained=RUN/model --tasks internalize_answer \\",
-        "#   --include_path RUN/model   (markers must stay in the text: skip_special_tokens is off below)",
+        "# cd RUN/model && lm_eval --model hf --tasks internalize_answer --include_path . \\",
+        f"#   --model_args pretrained=.{after}",
+        f"# {ROWS_FILE} has {share} rows that the run was measured on ({HELD_OUT}).",
+        *([f"# think_end_token is {ANSWER}: what stands before it is the chain."] if marked else []),
         "task: internalize_answer",
         "dataset_path: json",
-        f"dataset_kwargs: {{data_files: {{test: {json.dumps(file)}}}}}",
+        f"dataset_kwargs: {{data_files: {{test: {ROWS_FILE}}}}}",
         "test_split: test",
         "output_type: generate_until",
-        f"doc_to_text: {json.dumps('{{' + question + '}}' + about['prompt'].removeprefix('{question}'))}",
-        f"doc_to_target: {json.dumps('{{' + answer + '}}')}",
+        'doc_to_text: "{{prompt}}"',
+        'doc_to_target: "{{answer}}"',
         "generation_kwargs:",
         f"  until: [{json.dumps(END)}]",
-        f"  max_gen_toks: {about['longest']}",
+        f"  max_gen_toks: {material.renderer.slots}",
         "  do_sample: false",
-        "  skip_special_tokens: false",
+        "metric_list:",
+        "  - {metric: exact_match, aggregation: mean, higher_is_better: true}",
+        "metadata: {version: 1.0}",
+        "",
     ]
-    if after is not None:
-        pattern = f"{_escaped(after)}\\s*([\\s\\S]*?)\\s*(?:{_escaped(END)}|$)"
-        lines += [
-            "filter_list:",
-            "  - name: answer",
-            "    filter:",
-            "      - function: regex",
-            f"        regex_pattern: {json.dumps(pattern)}",
-            "      - function: take_first",
-        ]
-    lines += ["metric_list:", "  - metric: exact_match", "    aggregation: mean", "    higher_is_better: true"]
-    return "\n".join([*lines, "metadata: {version: 1.0}", ""])
-
-
-def _escaped(text: str) -> str:
-    return text.replace("|", "\\|")
+    return "\n".join(lines)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -14,7 +14,7 @@ from internalize.curricula import Progress
 from internalize.curricula.schedule import EqualShares
 from internalize.display.terminal import percent
 from internalize.kinds.text.config import TextConfig
-from internalize.kinds.text.evaluation import asked_of, chosen_rows, kept_of, modes
+from internalize.kinds.text.evaluation import asked_of, chance_of, chosen_rows, kept_of, modes
 from internalize.kinds.text.experiment import TextExperiment
 from internalize.kinds.text.generation import write_answers
 from internalize.kinds.text.rendering import CutRow
@@ -25,6 +25,12 @@ from internalize.runtime.kind import Prepared, Results, Streams, entry, prepared
 
 NOT_THE_PACE = ("iterations", "optimizer")
 """Fields that do not decide how fast a step is; the operations counted tell what they change."""
+
+
+def kept_answers() -> Callable[[Path], Sequence[Sequence[str]]]:
+    from internalize.kinds.text.open_text import KeptTextAnswers
+
+    return KeptTextAnswers().rows
 
 
 class TextKind:
@@ -46,18 +52,29 @@ class TextKind:
             "internalized": lambda result: readable("internalized", result["internalized"]),
         },
         rates=("succeeded", "internalized"),
+        answers=kept_answers,
+        chance=lambda experiment: chance_of(next(iter(experiment.material.evals.values()))),
         samples_per_step=lambda config: config.batch,
     )
 
     commands: ClassVar[Mapping[str, str]] = {
-        "evaluate": "internalize.kinds.text.verdicts:evaluate",
-        "show": "internalize.kinds.text.verdicts:show",
-        "ask": "internalize.kinds.text.verdicts:ask",
+        "evaluate": "internalize.kinds.text.open_text:evaluate",
+        "show": "internalize.kinds.text.open_text:show",
+        "ask": "internalize.kinds.text.open_text:ask",
         "matrix": "internalize.kinds.text.verdicts:matrix",
         "check": "internalize.kinds.text.verdicts:check",
         "diagnose": "internalize.kinds.text.verdicts:diagnose",
     }
     """Commands on runs that this kind answers in its own way."""
+    instead: ClassVar[Mapping[str, str]] = {
+        "profile": "internalize evaluate RUN measures all files of a run, and --inputs FILE another one",
+        "audit": "internalize matrix RUN asks a mixture for every budget",
+        "probe": "internalize.open_run(RUN).model(stage) is a model of transformers with output_hidden_states",
+        "patch": "internalize.open_run(RUN).model(stage) is a model of transformers, which takes hooks",
+    }
+    """Commands that look into chains of states: what to do with a run of text instead."""
+    opened = "internalize.kinds.text.open_text:OpenText"
+    """How `internalize.open_run` opens its runs."""
 
     def prepare(self, config: TextConfig, copies: Copies) -> Prepared:
         from internalize.kinds.text.experiment import TextExperiment

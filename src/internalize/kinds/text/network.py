@@ -287,6 +287,8 @@ def add_adapters(
     assert fields.rank is not None
     markers = tokenizer.markers
     trained = [markers.chain, markers.answer, markers.end, markers.pause, markers.pad, *markers.budgets]
+    from transformers.pytorch_utils import Conv1D
+
     settings = peft.LoraConfig(
         task_type="CAUSAL_LM",
         r=fields.rank,
@@ -294,6 +296,8 @@ def add_adapters(
         target_modules=list(fields.targets) or "all-linear",
         trainable_token_indices=sorted(trained),
         lora_dropout=0.0,
+        # GPT-2's layers hold their matrices the other way round
+        fan_in_fan_out=any(isinstance(module, Conv1D) for module in model.modules()),
     )
     with drawing_from(generator):
         found: nn.Module = peft.get_peft_model(model, settings)

@@ -1,16 +1,26 @@
-"""A text run opened to be asked: its model at any stage, its files of rows, and anybody's question."""
+"""A text run opened to be asked: its model at any stage, its files of rows, and anybody's question.
+
+`internalize.open_run` gives an `OpenText` for a run of text: it has the words of every opened run.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
+from rich.markup import escape
 from torch import nn
 
+from internalize.display.terminal import PlainConsole, percent, results_table
 from internalize.errors import BadInput, require
-from internalize.kinds.text.evaluation import TextPredictor, chosen_rows
+from internalize.kinds.entrance import Moment, OpenRun, load_experiment
+from internalize.kinds.text.config import TextConfig
+from internalize.kinds.text.evaluation import TextMeasurement, TextPredictor, chosen_rows, summarise
 from internalize.kinds.text.experiment import TextExperiment
 from internalize.kinds.text.rendering import CutRow
 from internalize.kinds.text.rows import read_rows
@@ -28,18 +38,30 @@ class TextAnswer:
     """None where it never came to an answer and its end."""
     tokens: int
     """Written in all: as many forward passes."""
+    truth: str | None
+    """The right answer, where the question stands in a file of the run; None where nobody knows it."""
+    right: bool | None
+    """Whether it answered so; None where the truth is not known."""
+    moment: Moment
+
+    def __str__(self) -> str:
+        said = "no answer" if self.answer is None else self.answer
+        judged = "" if self.right is None else "right; " if self.right else f"wrong: it is {self.truth}; "
+        before = self.chain or "nothing"
+        return f"{said} ({judged}it wrote {before} before it; {self.moment})"
+
+    def to_json(self) -> dict[str, object]:
+        fields = {name: value for name, value in vars(self).items() if name != "moment"}
+        return fields | self.moment.to_json()
 
 
-class OpenText:
+class OpenText(OpenRun):
     """A run of the text kind, whose stages can be loaded one by one."""
 
-    def __init__(self, run: Run, experiment: TextExperiment) -> None:
-        self.run = run
-        self.experiment = experiment
+    config: TextConfig
+    experiment: TextExperiment
 
-    @property
-    def title(self) -> str:
-        return self.run.path.name
+    # Which weights ---------------------------------------------------------------------------------------
 
     @cached_property
     def stages(self) -> list[int]:
@@ -47,22 +69,26 @@ class OpenText:
         kept = self.run.stages()
         if (self.run.path / "model" / "model.safetensors").is_file():
             kept = sorted({*kept, int(self.run.summary()["stage"])})
-        require(bool(kept), "run", f"{self.run.path} has no saved weights (it is {self.run.status()['state']})")
+        require(bool(kept), "run", f"{self.run.path} has no saved weights (it is {self.status})")
         return kept
 
-    def stage_or_last(self, stage: int | None) -> int:
+    def moment(self, stage: int | None = None) -> Moment:
+        """None: the final weights, or the last that were kept of an unfinished run."""
         stage = self.stages[-1] if stage is None else stage
         require(stage in self.stages, "stage", f"kept are the stages {self.stages}, not {stage}")
-        return stage
+        return Moment(stage, self.experiment.curriculum.stages, self.status)
 
     def model(self, stage: int | None = None) -> nn.Module:
-        stage = self.stage_or_last(stage)
+        """The language model of transformers, with the weights of that moment."""
+        stage = self.moment(stage).stage
         return self.experiment.load_model(self.run.weights(stage if stage in self.run.stages() else None))
 
     def predictor(self, budget: int | None = None, stage: int | None = None) -> TextPredictor:
         """budget: tokens of the chain before the answer; None: as many as the model wants."""
-        stage = self.stage_or_last(stage)
+        stage = self.moment(stage).stage
         return TextPredictor(self.experiment, self.model(stage), stage, budget)
+
+    # Rows ------------------------------------------------------------------------------------------------
 
     def rows(self, name: str | None, most: int | None) -> dict[str, list[CutRow]]:
         """Rows to measure on: of all the run's files, of the one of that name, or of another file."""
@@ -74,9 +100,9 @@ class OpenText:
             return {name: chosen_rows(self.experiment, name, most)}
         known = ", ".join(material.evals)
         require(Path(name).exists(), "inputs", f"must be one of {known}, or a file of rows; got {name!r}")
-        config = self.experiment.config
-        texts, _ = read_rows(name, config.rows, "inputs", {})
-        found = material.tokenizer.cut(texts, config.rows.joiner, config.unit == "token", f"inputs ({name})")
+        texts, _ = read_rows(name, self.config.rows, "inputs", {})
+        by_token = self.config.unit == "token"
+        found = material.tokenizer.cut(texts, self.config.rows.joiner, by_token, f"inputs ({name})")
         self._require_room(found, name)
         return {name: found[:most]}
 
@@ -88,27 +114,184 @@ class OpenText:
         fits = longest + 3 <= own and max(row.chain for row in rows) <= renderer.longest_chain
         require(fits, "inputs", f"{name} has rows of {longest} tokens, the run's own need at most {own}")
 
-    def answers(self, predictor: TextPredictor, rows: list[CutRow]) -> list[TextAnswer]:
-        tokenizer = self.experiment.material.tokenizer
+    @cached_property
+    def _known(self) -> dict[str, CutRow]:
+        """Question → its row, of all files of the run: who asks one of these can be told what is right."""
+        material = self.experiment.material
+        cut = {"train": material.train, **material.evals}
+        both = ((texts, cut[name]) for name, texts in material.texts.items())
+        return {text.question: row for texts, rows in both for text, row in zip(texts, rows, strict=True)}
+
+    def read_question(self, text: str) -> tuple[CutRow, bool]:
+        """A question of somebody's as token ids, and whether it stands with its answer in a file of the run."""
+        require(bool(text.strip()), "inputs", "is empty: ask a question like those of the run's rows")
+        known = self._known.get(text) or self._known.get(text.strip())
+        if known is not None:
+            return known, True
+        material = self.experiment.material
+        row = material.tokenizer.question(text, "inputs")
+        room = material.context - material.renderer.slots - 1
+        asked = len(row.question)
+        require(asked <= room, "inputs", f"has {asked} tokens: the run's own questions have at most {room}")
+        if material.renderer.boundary == "none":  # then only its length tells where the answer begins
+            lengths = {len(other.answer) for other in material.train}
+            row = replace(row, answer=(-1,) * max(lengths))
+        return row, False
+
+    # Answers ---------------------------------------------------------------------------------------------
+
+    def answer(self, inputs: Any, budget: int | None = None, stage: int | None = None) -> TextAnswer:
+        """What it says to a question of anybody's."""
+        require(isinstance(inputs, str), "inputs", f"must be a question as text, got {inputs!r}")
+        row, known = self.read_question(inputs)
+        return self.answers(self.predictor(budget, stage), [row], known)[0]
+
+    def answers(self, predictor: TextPredictor, rows: Sequence[CutRow], known: bool = True) -> list[TextAnswer]:
+        """One for each row. known: whether the rows say what is right."""
+        tokenizer, moment = self.experiment.material.tokenizer, self.moment(predictor.stage)
         found = []
         for row, said in zip(rows, predictor.write(rows), strict=True):
             answer = None if said.answer is None else tokenizer.decode(said.answer)
-            question = tokenizer.decode(row.question)
-            found.append(TextAnswer(question, tokenizer.decode(said.chain), answer, said.length))
+            truth = tokenizer.decode(row.answer) if known else None
+            right = said.answer == row.answer if known else None
+            question, chain = tokenizer.decode(row.question), tokenizer.decode(said.chain)
+            found.append(TextAnswer(question, chain, answer, said.length, truth, right, moment))
         return found
 
-    def answer(self, question: str, budget: int | None = None, stage: int | None = None) -> TextAnswer:
-        """What it says to a question of anybody's."""
-        row = self.experiment.material.tokenizer.question(question)
-        return self.answers(self.predictor(budget, stage), [row])[0]
+    def chain_of(self, row: CutRow) -> str:
+        """The whole true chain of a row."""
+        return self.experiment.material.tokenizer.decode(token for unit in row.units for token in unit)
 
 
 def open_text(path: Any, device: str = "auto", field: str = "run") -> OpenText:
-    """path: the run's folder, its name, or the beginning of its hash."""
-    from internalize.kinds.entrance import load_experiment
-
+    """For whoever asks what only runs of text can tell. path: the run's folder, its name, or its hash."""
     run = Run.open(path, field)
-    _, experiment = load_experiment(run, device)
+    config, experiment = load_experiment(run, device)
     if not isinstance(experiment, TextExperiment):
         raise BadInput(field, f"{path} is a run of another kind, not of text")
-    return OpenText(run, experiment)
+    return OpenText(run, config, experiment)
+
+
+ANSWERS = 4
+
+
+@dataclass
+class KeptTextAnswers:
+    """Answers of the newest stage whose weights are in the folder; asked anew when there is a newer one."""
+
+    stage: int = 0
+    said: tuple[tuple[str, ...], ...] = ()
+
+    def rows(self, folder: Path) -> Sequence[Sequence[str]]:
+        """stage, question, what was written and what should be, of always the same rows."""
+        kept = Run.at(folder).stages()
+        if kept and kept[-1] != self.stage:
+            self.stage = kept[-1]
+            opened = open_text(folder, "cpu")
+            rows = chosen_rows(opened.experiment, next(iter(opened.experiment.material.evals)), ANSWERS)
+            answers = opened.answers(opened.predictor(stage=self.stage), rows)
+            self.said = tuple(self._row(opened, *pair) for pair in zip(rows, answers, strict=True))
+        return self.said
+
+    def _row(self, opened: OpenText, row: CutRow, said: TextAnswer) -> tuple[str, ...]:
+        curriculum, renderer = opened.experiment.curriculum, opened.experiment.material.renderer
+        kept = curriculum.kept(len(row.units), self.stage)
+        true = opened.experiment.material.tokenizer.decode(renderer.chain(row, kept))
+        wrote = f"{said.chain} → {'no answer' if said.answer is None else said.answer}"
+        return str(self.stage), said.question, wrote.strip(), f"{true} → {said.truth}".strip()
+
+
+# Commands --------------------------------------------------------------------------------------------------
+
+
+def evaluate(arguments: Any) -> None:
+    """--inputs: one of the run's files by its name, or another file of rows; all of its own if not given."""
+    require(arguments.samples >= 1, "samples", f"must be at least 1, got {arguments.samples}")
+    opened = open_text(arguments.run, arguments.device)
+    found = measure_files(opened, arguments.inputs, arguments.samples, arguments.budget, arguments.stage)
+    if arguments.json:
+        results = [measurement_json(name, measurement) for name, measurement in found.items()]
+        whole = {**results[0], "distributions": results} if len(results) > 1 else results[0]
+        print(json.dumps(whole | {"stage": opened.moment(arguments.stage).stage}))
+        return
+    columns = ["rows of", "n", "answer right", "chain right", "tokens", "FLOPs"]
+    cells = [
+        [escape(name), f"{m.rows:,}", str(m.accuracy), percent(m.chain_accuracy.value),
+         f"{m.response_length:.2f}", f"{m.flops:,.0f}"]
+        for name, m in found.items()
+    ]  # fmt: skip
+    title = f"{opened.title}: {opened.moment(arguments.stage)}"
+    table = results_table(title, columns, cells)
+    table.columns[0].overflow = "fold"
+    PlainConsole().print(table)
+
+
+def measure_files(
+    opened: OpenText, inputs: str | None, most: int, budget: int | None, stage: int | None
+) -> dict[str, TextMeasurement]:
+    predictor = opened.predictor(budget, stage)
+    found = {}
+    for name, rows in opened.rows(inputs, most).items():
+        said = predictor.write(rows)
+        found[name] = summarise(opened.experiment, rows, said, predictor.stage, predictor.asked_budget)
+    return found
+
+
+def measurement_json(name: str, found: TextMeasurement) -> dict[str, Any]:
+    rates = {
+        "accuracy": found.accuracy,
+        "chain_accuracy": found.chain_accuracy,
+        "exact_chain": found.exact_chain,
+        "direct_accuracy": found.direct_accuracy,
+    }
+    row: dict[str, Any] = {"inputs": name, "samples": found.rows}
+    for key, rate in rates.items():
+        row[key] = rate.value
+        row["interval" if key == "accuracy" else f"{key}_interval"] = [rate.interval.low, rate.interval.high]
+    length = found.response_length
+    return row | {"response_length": length, "forward_passes": length, "flops": found.flops}
+
+
+def show(arguments: Any) -> None:
+    require(arguments.examples >= 1, "examples", f"must be at least 1, got {arguments.examples}")
+    opened = open_text(arguments.run, arguments.device)
+    predictor = opened.predictor(arguments.budget, arguments.stage)
+    rows = next(iter(opened.rows(arguments.inputs, arguments.examples).values()))
+    said = list(zip(rows, opened.answers(predictor, rows), strict=True))
+    if arguments.json:
+        found = [{**one.to_json(), "true_chain": opened.chain_of(row)} for row, one in said]
+        print(json.dumps(found, ensure_ascii=False))
+        return
+    cells = [
+        [escape(one.question), escape(one.chain) or "–", escape(_said(one.answer)),
+         escape(opened.chain_of(row)), escape(str(one.truth)), _judged(one.right)]
+        for row, one in said
+    ]  # fmt: skip
+    heads = ["question", "it wrote", "answer", "true chain", "truth", ""]
+    table = results_table(f"{opened.title}: {opened.moment(predictor.stage)}", heads, cells)
+    for column in table.columns[:5]:
+        column.justify = "left"
+        column.overflow = "fold"
+    PlainConsole().print(table)
+
+
+def ask(arguments: Any) -> None:
+    opened = open_text(arguments.run, arguments.device)
+    said = opened.answer(arguments.inputs, arguments.budget, arguments.stage)
+    if arguments.json:
+        print(json.dumps({"run": opened.title, **said.to_json()}, ensure_ascii=False))
+        return
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(f"[bold]{escape(_said(said.answer))}[/bold]  {_judged(said.right)}".rstrip())
+    console.print(f"it wrote   {escape(said.chain) or 'nothing'} before it; {said.tokens} tokens in all")
+    if said.right is False:
+        console.print(f"the truth  {escape(str(said.truth))}")
+    console.print(f"asked      {escape(opened.title)}, {said.moment}")
+
+
+def _judged(right: bool | None) -> str:
+    return "" if right is None else "[green]right[/green]" if right else "[red]wrong[/red]"
+
+
+def _said(answer: Any) -> str:
+    return "no answer" if answer is None else str(answer)

@@ -4,7 +4,7 @@
 |-----------------|----------------------------------------------------------------------------------------|
 | steps           | `{"question": …, "steps": [...], "answer": …}` (coconut's, as JSONL or one JSON list)  |
 | cot             | `{"question": …, "cot": "all steps in one text", "answer": …}`, cut by the splitter    |
-| internalize-cot | `question||chain #### answer`, a line each (Internalize_CoT_Step_by_Step's)            |
+| internalize-cot | `question||chain #### answer`, one on each line (Internalize_CoT_Step_by_Step's)      |
 | completion      | `{"prompt": …, "completion": "chain #### answer"}` (TRL's)                             |
 | messages        | `{"messages": [{"role": "user", …}, {"role": "assistant", "reasoning": …, …}]}`        |
 """

@@ -41,6 +41,8 @@ class SlotAverages:
     def __init__(self, slots: int, device: torch.device) -> None:
         self.window = torch.zeros(3, slots, device=device)
         self.running = torch.zeros(3, slots, device=device)
+        self.newest: tuple[tuple[int, float], ...] = ()
+        """Slot and loss of each common slot in the newest row: shown to people, no part of what is saved."""
 
     def add(self, stats: SlotStats, memory: int) -> None:
         """memory: iterations that the running average reaches back."""
@@ -52,8 +54,10 @@ class SlotAverages:
         """Means since the last call: over all tokens, and the worst slot's loss. Empties the window."""
         loss, correct, counts = self.window
         common = self._common(counts)
-        worst = (loss[common] / counts[common]).max()
-        numbers = torch.stack([loss.sum() / counts.sum(), correct.sum() / counts.sum(), worst]).tolist()
+        by_slot = loss[common] / counts[common]
+        means = torch.stack([loss.sum() / counts.sum(), correct.sum() / counts.sum(), by_slot.max()])
+        numbers, single = means.tolist(), by_slot.tolist()
+        self.newest = tuple(zip(common.nonzero()[:, 0].tolist(), single, strict=True))
         self.window.zero_()
         return dict(zip(("loss", "token_accuracy", "worst_loss"), numbers, strict=True))
 

@@ -172,8 +172,7 @@ class TextTokenizer:
 
     def question(self, text: str, field: str = "question") -> CutRow:
         """A question alone, from somebody who asks."""
-        row = TextRow(text, (), "", 1)
-        self._refuse_unknown([row], "", field)
+        self._refuse_unknown([TextRow(text, (), "", 0)], "", field)
         return CutRow((*self.prefix, *self.encode([text])[0]), (), ())
 
     def _refuse_unknown(self, rows: Sequence[TextRow], joiner: str, where: str) -> None:
@@ -185,7 +184,8 @@ class TextTokenizer:
             for text in texts_of(row, joiner):
                 for piece in pieces(self.kind, text):
                     if piece not in known:
-                        raise BadInput(f"{where}, line {row.line}", f"has {piece!r}, which no training row has")
+                        place = f"{where}, line {row.line}" if row.line else where
+                        raise BadInput(place, f"has {piece!r}, which no training row has")
 
     def files(self) -> dict[str, str]:
         """Its files in Hugging Face's layout, name → content."""

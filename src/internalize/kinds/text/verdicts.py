@@ -5,39 +5,38 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
+from rich.console import Console
 from rich.markup import escape
 from torch import Tensor
 
+from internalize.configs.files import make_folder, write_output
+from internalize.display.plots import accuracy_shades, new_figure, outline, ticks, write_numbers
 from internalize.display.terminal import PlainConsole, errors_console, percent, results_table
 from internalize.errors import require
 from internalize.kinds.text.evaluation import (
-    TextMeasurement,
     TextPredictor,
+    chance_of,
     chosen_rows,
+    kept_of,
     right_answers,
     summarise,
 )
-from internalize.kinds.text.open_text import OpenText, TextAnswer, open_text
+from internalize.kinds.text.experiment import TextExperiment
+from internalize.kinds.text.open_text import OpenText, measurement_json, open_text
+from internalize.kinds.text.rendering import CutRow
 from internalize.measure.internalization import check_distributional, check_internalization
-from internalize.runs.storage import write_json
 from internalize.statistics import SUCCESS
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 MOST_BUDGETS = 9
 """Columns of a matrix: budgets spread evenly over the chain's tokens."""
-
-
-def _write(arguments: Any, run: Path, name: str, found: object) -> Path | None:
-    """Beside the run, or where --out says; `check` writes only where it is told to."""
-    folder = arguments.out if arguments.out is not None else run / "analysis"
-    if name == "check" and arguments.out is None:
-        return None
-    folder.mkdir(parents=True, exist_ok=True)
-    write_json(folder / f"{name}.json", found)
-    return Path(folder) / f"{name}.json"
+NUMBERED = 12
+"""Up to this many rows and columns a cell of the picture has room for its number."""
 
 
 # Matrix ----------------------------------------------------------------------------------------------------
@@ -48,6 +47,7 @@ def matrix(arguments: Any) -> None:
 
     A model is held to exactly so many tokens before its answer; a mixture is asked by its marker.
     """
+    require(arguments.samples >= 1, "samples", f"must be at least 1, got {arguments.samples}")
     opened = open_text(arguments.run, arguments.device)
     unknown = sorted(set(arguments.stages) - set(opened.stages))
     require(not unknown, "stages", f"kept are the stages {opened.stages}, not {unknown}")
@@ -56,20 +56,34 @@ def matrix(arguments: Any) -> None:
     with errors_console().status("matrix") as status:
         for stage in stages:
             status.update(f"stage {stage}")
-            cells += _matrix_row(opened, stage, budgets, arguments.samples)
-    found = {"run": opened.title, "stages": list(stages), "budgets": budgets, "cells": cells}
-    written = _write(arguments, opened.run.path, "matrix", found)
-    if arguments.json:
-        print(json.dumps(found))
-        return
-    console = PlainConsole()
+            cells += matrix_row(opened, stage, budgets, arguments.samples)
+    chance = {name: chance_of(rows) for name, rows in opened.experiment.material.evals.items()}
+    found = {"run": opened.title, "stages": list(stages), "budgets": budgets, "chance": chance, "cells": cells}
+    out = arguments.folder(opened.path)
+    out.csv("matrix", [{k: v for k, v in cell.items() if not k.endswith("interval")} for cell in cells])
+    out.json("matrix", found)
+    out.figure("matrix", draw_matrix(found))
+    arguments.present(found, out, lambda console: _print_matrix(console, opened, found))
+
+
+def _print_matrix(console: Console, opened: OpenText, found: dict[str, Any]) -> None:
     for file in opened.experiment.material.evals:
-        values = {(c["stage"], c["budget"]): c["accuracy"] for c in cells if c["inputs"] == file}
-        rows = [[str(stage), *(percent(values[stage, budget]) for budget in budgets)] for stage in stages]
-        heads = ["stage", *map(str, budgets)]
-        title = f"{opened.title}, {file}: answers right, by tokens before them"
-        console.print(results_table(title, heads, rows))
-    console.print(f"written to {written}", soft_wrap=True)
+        values = matrix_values(found, file)
+        rows = [
+            [str(s), *(f"{100 * v:.0f}" for v in row)] for s, row in zip(found["stages"], values, strict=True)
+        ]
+        title = f"{file}: right answers in %, by tokens written before them"
+        console.print(results_table(title, ["stage", *map(str, found["budgets"])], rows))
+    n = found["cells"][0]["samples"]
+    console.print(
+        f"{opened.title}; {n:,} rows for a cell at most. Outlined in matrix.png: what the stage trained."
+    )
+
+
+def matrix_values(found: dict[str, Any], file: str) -> list[list[float]]:
+    """(stages, budgets) accuracies on the rows of one file."""
+    cells = {(c["stage"], c["budget"]): c["accuracy"] for c in found["cells"] if c["inputs"] == file}
+    return [[cells[stage, budget] for budget in found["budgets"]] for stage in found["stages"]]
 
 
 def matrix_budgets(opened: OpenText) -> list[int]:
@@ -82,7 +96,7 @@ def matrix_budgets(opened: OpenText) -> list[int]:
     return sorted({round(i * longest / max(1, steps)) for i in range(steps + 1)})
 
 
-def _matrix_row(opened: OpenText, stage: int, budgets: list[int], most: int) -> list[dict[str, Any]]:
+def matrix_row(opened: OpenText, stage: int, budgets: list[int], most: int) -> list[dict[str, Any]]:
     experiment, model = opened.experiment, opened.model(stage)
     cells = []
     for budget in budgets:
@@ -90,8 +104,48 @@ def _matrix_row(opened: OpenText, stage: int, budgets: list[int], most: int) -> 
         for file in experiment.material.evals:
             rows = chosen_rows(experiment, file, most)
             found = summarise(experiment, rows, predictor.write(rows), stage, predictor.asked_budget)
-            cells.append({"stage": stage, "budget": budget, **measurement_json(file, found)})
+            own = budget == _own_budget(experiment, rows, stage, budgets)
+            cells.append({"stage": stage, "budget": budget, "own": own, **measurement_json(file, found)})
     return cells
+
+
+def _own_budget(experiment: TextExperiment, rows: list[CutRow], stage: int, budgets: list[int]) -> int | None:
+    """The budget nearest to what the stage itself shows of these rows; a mixture trains them all."""
+    if experiment.curriculum.budgets:
+        return None
+    renderer = experiment.material.renderer
+    shown = [len(renderer.chain(row, kept_of(experiment, row, stage, None))) for row in rows]
+    return min(budgets, key=lambda budget: abs(budget - sum(shown) / len(shown)))
+
+
+def draw_matrix(found: dict[str, Any]) -> Figure:
+    """Stage × budget heat maps, one for each file; what a stage trained is outlined."""
+    stages, budgets, files = found["stages"], found["budgets"], list(found["chance"])
+    chance = found["chance"][files[0]]
+    width, height = (
+        1.6 + len(files) * max(2.4, 0.42 * len(budgets)),
+        1.6 + max(1.4, min(0.34 * len(stages), 5.0)),
+    )
+    figure, axes = new_figure(1, len(files), width=width, height=height, sharey=True, squeeze=False)
+    image: Any = None
+    for panel, file in zip(axes[0], files, strict=True):
+        values = matrix_values(found, file)
+        image = panel.imshow(values, aspect="auto", **accuracy_shades(chance))
+        panel.grid(False)
+        panel.set_title(f"rows of {file}", fontsize=9)
+        panel.set_xlabel("tokens before the answer")
+        panel.set_xticks(ticks(len(budgets)), [str(budgets[i]) for i in ticks(len(budgets))])
+        panel.set_yticks(ticks(len(stages)), [str(stages[i]) for i in ticks(len(stages))])
+        own = {(c["stage"], c["budget"]) for c in found["cells"] if c["inputs"] == file and c["own"]}
+        outline(panel, [(stages.index(stage), budgets.index(budget)) for stage, budget in own])
+        if max(len(stages), len(budgets)) <= NUMBERED:
+            write_numbers(panel, values, chance)
+    axes[0, 0].set_ylabel("weights at the end of stage")
+    figure.colorbar(
+        image, ax=axes, label="answer right (white: the commonest answer)", format="{x:.0%}", shrink=0.9
+    )
+    figure.suptitle(f"{found['run']}\nheld to a number of tokens; outlined: what the stage trained", fontsize=9)
+    return figure
 
 
 # Check -----------------------------------------------------------------------------------------------------
@@ -123,17 +177,30 @@ def check(arguments: Any) -> int:
         "distribution": name,
         **verdict.to_json(),
     }
-    _write(arguments, Path(), "check", found)
+    if arguments.out is not None:
+        make_folder(arguments.out)
+        write_output(arguments.out / "check.json", json.dumps(found, indent=1, ensure_ascii=False) + "\n")
     if arguments.json:
         print(json.dumps(found, ensure_ascii=False))
     else:
-        rows = [
-            [clause.name.replace("_", " "), "holds" if clause.holds else "fails", escape(clause.evidence)]
-            for clause in verdict.clauses
-        ]
-        title = f"{found['definition']}: {'holds' if verdict.holds else 'fails'}"
-        PlainConsole().print(results_table(title, ["clause", "", "what was seen"], rows))
+        _print_check(PlainConsole(), found)
     return 0 if verdict.holds else 1
+
+
+def _print_check(console: Console, found: dict[str, Any]) -> None:
+    words = {True: "[green]holds[/green]", False: "[red]fails[/red]"}
+    rows = [[c["name"].replace("_", " "), words[c["holds"]], escape(c["evidence"])] for c in found["clauses"]]
+    title = f"{escape(found['fast'])} against {escape(found['slow'])}, {found['definition']} definition"
+    table = results_table(title, ["clause", "", "what was seen"], rows)
+    table.columns[2].justify = "left"
+    console.print(table)
+    seen = f"the {found['inputs']:,} rows of {found['distribution']}"
+    if found["holds"]:
+        word = "It internalizes" if found["definition"] == "distributional" else "No clause fails"
+        console.print(f"{word} on {seen}.")
+    else:
+        failed = ", ".join(c["name"].replace("_", " ") for c in found["clauses"] if not c["holds"])
+        console.print(f"It does not internalize, or that is not shown, on {seen}. Not met: {failed}.")
 
 
 def _named(text: str, device: str, field: str) -> TextPredictor:
@@ -160,29 +227,29 @@ HEADLINES = {
     "unfinished": "The run is not finished.",
     "failed": "The run failed.",
 }
-ADVICE = {
-    "chain not learned": "train longer, with a larger --optimizer.lr or --init-std; see data check's warnings",
-    "broke": "take fewer units away at a stage (--removal.per-stage), let stages last until they are learned "
-    "(--schedule.kind adaptive), or smooth the removal (--removal.smoothing 4)",
-    "unfinished": "internalize resume RUN",
-}
+UNFINISHED = "internalize resume RUN"
+LEARNED = 0.99
+"""Share of right tokens in training from which on the training rows count as learned."""
 
 
 def diagnose(arguments: Any) -> None:
     """Stage by stage: iterations, the worst loss, the accuracy at its end; and what to try."""
     opened = open_text(arguments.run, arguments.device)
     found = diagnosis(opened)
-    _write(arguments, opened.run.path, "diagnosis", found)
-    if arguments.json:
-        print(json.dumps(found, ensure_ascii=False))
-        return
-    console = PlainConsole()
+    out = arguments.folder(opened.path)
+    out.json("diagnosis", found)
+    arguments.present(found, out, lambda console: _print_diagnosis(console, opened, found))
+
+
+def _print_diagnosis(console: Console, opened: OpenText, found: dict[str, Any]) -> None:
     console.print(f"[bold]{escape(str(found['headline']))}[/bold]")
     rows = [
-        [str(s["stage"]), s["label"], f"{s['iterations']:,}", f"{s['worst_loss']:.4f}", percent(s["accuracy"])]
+        [str(s["stage"]), s["label"], f"{s['iterations']:,}", f"{s['worst_loss']:.4f}",
+         percent(s["token_accuracy"]), percent(s["accuracy"])]
         for s in found["stages"]
-    ]
-    console.print(results_table(opened.title, ["stage", "shown", "iterations", "worst loss", "ID"], rows))
+    ]  # fmt: skip
+    heads = ["stage", "shown", "iterations", "worst loss", "in training", "ID"]
+    console.print(results_table(opened.title, heads, rows))
     for line in found["suggestions"]:
         console.print(f"try: {escape(line)}", soft_wrap=True)
 
@@ -201,6 +268,7 @@ def diagnosis(opened: OpenText) -> dict[str, Any]:
                 "label": curriculum.label(stage),
                 "iterations": last["iteration"] - begun,
                 "worst_loss": last["worst_loss"],
+                "token_accuracy": last["token_accuracy"],
                 "accuracy": seen[-1]["id_accuracy"] if seen else None,
             }
         )
@@ -213,8 +281,34 @@ def diagnosis(opened: OpenText) -> dict[str, Any]:
         "headline": HEADLINES[verdict] + at,
         "broke_at": broke,
         "stages": stages,
-        "suggestions": [ADVICE[verdict]] if verdict in ADVICE else [],
+        "suggestions": list(_suggestions(opened, verdict, stages)),
     }
+
+
+def _suggestions(opened: OpenText, verdict: str, stages: list[dict[str, Any]]) -> Iterator[str]:
+    """What was not tried yet in this run."""
+    config, material = opened.config, opened.experiment.material
+    if verdict == "unfinished":
+        yield UNFINISHED
+    if verdict not in ("chain not learned", "broke"):
+        return
+    seen = stages[-1]["iterations"] and stages[-1]["token_accuracy"] >= LEARNED
+    if seen:
+        yield (
+            f"more training rows: its {len(material.train):,} rows are learned, new ones are not, which is "
+            "learning by heart (also --dropout 0.1, --optimizer.weight-decay 0.1)"
+        )
+    if verdict == "chain not learned":
+        yield "train longer, with a larger --optimizer.lr or --init-std; see data check's warnings"
+        return
+    if opened.experiment.curriculum.pace > 1:
+        yield f"take fewer units away at a stage: --removal.per-stage {opened.experiment.curriculum.pace // 2}"
+    if config.schedule.kind != "adaptive":
+        yield "let stages last until they are learned: --schedule.kind adaptive"
+    elif not seen:
+        yield f"more --iterations or a longer --schedule.cap: stage {stages[-1]['stage']} was not learned"
+    if config.removal.smoothing is None:
+        yield "smooth the removal: --removal.smoothing 4"
 
 
 def _verdict(status: dict[str, Any], stages: list[dict[str, Any]]) -> tuple[str, int | None]:
@@ -232,91 +326,3 @@ def _verdict(status: dict[str, Any], stages: list[dict[str, Any]]) -> tuple[str,
             break
         broke = int(found["stage"])
     return ("chain not learned" if broke == 1 else "broke"), broke
-
-
-def evaluate(arguments: Any) -> None:
-    """--inputs: one of the run's files by its name, or another file of rows; all of its own if not given."""
-    require(arguments.samples >= 1, "samples", f"must be at least 1, got {arguments.samples}")
-    opened = open_text(arguments.run, arguments.device)
-    found = measure_files(opened, arguments.inputs, arguments.samples, arguments.budget, arguments.stage)
-    if arguments.json:
-        results = [measurement_json(name, measurement) for name, measurement in found.items()]
-        whole = {**results[0], "distributions": results} if len(results) > 1 else results[0]
-        print(json.dumps(whole | {"stage": opened.stage_or_last(arguments.stage)}))
-        return
-    columns = ["rows of", "n", "answer", "chain", "both", "tokens", "FLOPs"]
-    cells = [
-        [name, f"{m.rows:,}", str(m.accuracy), str(m.chain_accuracy), str(m.exact_chain),
-         f"{m.response_length:.2f}", f"{m.flops:,.0f}"]
-        for name, m in found.items()
-    ]  # fmt: skip
-    stage = f"stage {opened.stage_or_last(arguments.stage)} of {opened.experiment.curriculum.stages}"
-    PlainConsole().print(results_table(f"{opened.title}: {stage}", columns, cells))
-
-
-def measure_files(
-    opened: OpenText, inputs: str | None, most: int, budget: int | None, stage: int | None
-) -> dict[str, TextMeasurement]:
-    predictor = opened.predictor(budget, stage)
-    found = {}
-    for name, rows in opened.rows(inputs, most).items():
-        said = predictor.write(rows)
-        found[name] = summarise(opened.experiment, rows, said, predictor.stage, predictor.asked_budget)
-    return found
-
-
-def measurement_json(name: str, found: TextMeasurement) -> dict[str, Any]:
-    rates = {
-        "accuracy": found.accuracy,
-        "chain_accuracy": found.chain_accuracy,
-        "exact_chain": found.exact_chain,
-        "direct_accuracy": found.direct_accuracy,
-    }
-    row: dict[str, Any] = {"inputs": name, "samples": found.rows}
-    for key, rate in rates.items():
-        row[key] = rate.value
-        row["interval" if key == "accuracy" else f"{key}_interval"] = [rate.interval.low, rate.interval.high]
-    length = found.response_length
-    return row | {"response_length": length, "forward_passes": length, "flops": found.flops}
-
-
-def show(arguments: Any) -> None:
-    require(arguments.examples >= 1, "examples", f"must be at least 1, got {arguments.examples}")
-    opened = open_text(arguments.run, arguments.device)
-    predictor = opened.predictor(arguments.budget, arguments.stage)
-    tokenizer = opened.experiment.material.tokenizer
-    rows = next(iter(opened.rows(arguments.inputs, arguments.examples).values()))
-    found = []
-    for row, said in zip(rows, opened.answers(predictor, rows), strict=True):
-        chain = tokenizer.decode(token for unit in row.units for token in unit)
-        truth = tokenizer.decode(row.answer)
-        found.append({**vars(said), "true_chain": chain, "truth": truth, "right": said.answer == truth})
-    if arguments.json:
-        print(json.dumps(found, ensure_ascii=False))
-        return
-    cells = [
-        [escape(str(row["question"])), escape(str(row["chain"])), escape(_said(row["answer"])),
-         escape(str(row["truth"])), "[green]right[/green]" if row["right"] else "[red]wrong[/red]"]
-        for row in found
-    ]  # fmt: skip
-    table = results_table(opened.title, ["question", "it wrote", "answer", "truth", ""], cells)
-    for column in table.columns[:4]:
-        column.justify = "left"
-        column.overflow = "fold"
-    PlainConsole().print(table)
-
-
-def ask(arguments: Any) -> None:
-    opened = open_text(arguments.run, arguments.device)
-    said: TextAnswer = opened.answer(arguments.inputs, arguments.budget, arguments.stage)
-    if arguments.json:
-        print(json.dumps({"run": opened.title, **vars(said)}, ensure_ascii=False))
-        return
-    console = PlainConsole(soft_wrap=True)
-    console.print(f"[bold]{escape(_said(said.answer))}[/bold]")
-    console.print(f"before it  {escape(said.chain) or 'nothing'}")
-    console.print(f"tokens     {said.tokens}")
-
-
-def _said(answer: Any) -> str:
-    return "no answer" if answer is None else str(answer)

@@ -1,4 +1,4 @@
-"""Many runs at once on this machine: one run a core, one thread a run. Seeds, sweeps and figures come here."""
+"""Many runs at once on this machine: one run on each core, with one thread. For seeds, sweeps, figures."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def execute_many(
 ) -> list[Outcome]:
     """Carry all of them out in worker processes on this machine; the outcomes are in the same order.
 
-    workers: how many at once; one a core if not given. What is finished already is not done again; a run
+    workers: how many at once; one for each core if not given. What is finished already is not done again; a run
     that fails leaves the others alone.
     """
     outcomes = [Outcome(one) for one in prepared]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from internalize.contract import RunState
+from internalize.contract import RunState, still_speaking
 from internalize.display.terminal import PlainConsole, errors_console, fleet_view, results_table
 from internalize.errors import Interrupted, RunFailed, require
 from internalize.runs.folder import Run
@@ -26,7 +26,7 @@ class SideBySide:
     """Several runs of a command at once."""
 
     seeds: int | None = None
-    """Train this many seeds, from --seed up, side by side: one run a core, one thread a run."""
+    """Train this many seeds, from --seed up, side by side: one run on each core, with one thread."""
     workers: int | None = None
     """Runs at the same time; as many as there are cores if not given."""
 
@@ -105,6 +105,9 @@ def report_side_by_side(
         console.print(results_table(f"{len(runs)} runs", ["seed", "hash", *columns], rows))
         for name, rate in found.items():
             console.print(f"{name.replace('_', ' ')}: {rate.successes} of {rate.trials}, {rate}")
+        for run, found_of in zip(runs, results, strict=True):
+            if said := still_speaking(found_of):
+                console.print(f"warning: seed {_names(run)[0]} {said}", style="yellow", soft_wrap=True)
         console.print(f"in {execution.out}; other commands find a run by its hash", soft_wrap=True)
     return exit_code(outcomes)
 

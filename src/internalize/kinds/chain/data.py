@@ -1,0 +1,98 @@
+"""What a training step sees: fresh inputs with their traces, and inputs whose new steps are made easy."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from internalize.curricula import Curriculum
+from internalize.curricula.schedule import Control, Progress
+from internalize.runtime.kind import Streams
+from internalize.tasks.inputs import InputDistribution, Split
+from internalize.tasks.semiautomaton import Semiautomaton
+
+BULK = 32
+"""Iterations drawn at once: amortises the loop over time in `trace`, and stays small in memory."""
+
+
+class TrainingData:
+    """Symbols and traces of an iteration: a function of the streams and the iteration alone.
+
+    The last bulk drawn is kept, as a cache and nothing more.
+    """
+
+    def __init__(
+        self, task: Semiautomaton, inputs: InputDistribution, batch: int, horizon: int, initial_state: int
+    ) -> None:
+        self.task = task
+        self.inputs = inputs
+        self.shape = (BULK, batch, horizon)
+        self.batch = batch
+        self.initial_state = initial_state
+        self._cached: tuple[Streams, int] | None = None
+        self._symbols: Tensor
+        self._states: Tensor
+
+    def __call__(self, iteration: int, streams: Streams) -> tuple[Tensor, Tensor]:
+        """(batch, T) symbols and (batch, T+1) states of the iteration; consumes streams("data", bulk)."""
+        bulk, within = divmod(iteration, BULK)
+        if self._cached != (streams, bulk):
+            self._symbols = self.inputs.sample(self.shape, streams("data", bulk))
+            self._states = self.task.trace(self._symbols, self.initial_state)
+            self._cached = (streams, bulk)
+        return self._symbols[within], self._states[within]
+
+
+def easy_share(ease: int | None, progress: Progress, control: Control | None) -> float:
+    """The share of inputs whose new steps are made easy: 1 when a stage is entered, then less and less."""
+    again = control is not None and control.frontier != progress.stage  # a stage that has passed already
+    if ease is None or progress.stage == 1 or again:
+        return 0.0
+    attempt = 1 if control is None else control.attempt
+    return max(0.0, 1.0 - progress.in_stage / (ease * attempt))
+
+
+def keeping_symbols(task: Semiautomaton) -> Tensor:
+    """(states,) a symbol by which each state stays as it is, the same one for all if there is such a symbol; -1
+    for a state that every symbol moves."""
+    keeps = task.table == torch.arange(task.states, device=task.table.device)[:, None]
+    if keeps.all(0).any():
+        keeps = keeps & keeps.all(0)
+    return torch.where(keeps.any(1), keeps.int().argmax(1), -1)
+
+
+class EasySteps:
+    """Makes the steps out of states that a stage has just taken away easy in some inputs, and then in fewer.
+
+    Where the symbol after a state that is hidden now keeps that state, the next state shown is the one that the
+    model could say already. So a stage begins with what is known, and the new step can be learned without first
+    unlearning the old ones (docs/lab-notes.md).
+    """
+
+    def __init__(
+        self, task: Semiautomaton, curriculum: Curriculum, initial_state: int, split: Split | None
+    ) -> None:
+        self.task = task
+        self.curriculum = curriculum
+        self.initial_state = initial_state
+        self.split = split
+        self._keeping = keeping_symbols(task)
+
+    def __call__(
+        self, symbols: Tensor, states: Tensor, stage: int, share: float, generator: torch.Generator
+    ) -> tuple[Tensor, Tensor]:
+        """(batch, T) symbols and (batch, T+1) states of a stage with about this share of the inputs made easy.
+        An input that would become a held-out one stays as it is."""
+        easy = torch.rand(len(symbols), generator=generator, device=generator.device) < share
+        last = self.curriculum.horizon  # no step leads out of it
+        taken = set(self.curriculum.shown(stage - 1)) - {*self.curriculum.shown(stage), last}
+        eased, traced = symbols, states
+        for hidden in sorted(taken):
+            symbol = self._keeping[traced[:, hidden]]
+            eased = eased.clone()
+            eased[:, hidden] = torch.where(easy & (symbol >= 0), symbol, eased[:, hidden])
+            traced = self.task.trace(eased, self.initial_state)
+        if self.split is not None:
+            kept_out = self.split.held_out(eased)[:, None]
+            eased, traced = torch.where(kept_out, symbols, eased), torch.where(kept_out, states, traced)
+        return eased, traced

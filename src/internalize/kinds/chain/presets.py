@@ -1,0 +1,59 @@
+"""Which settings of a chain run have a name: the laptop's recipe, the paper's protocol, no stages at all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal
+
+from internalize.configs.command_line import value_in
+from internalize.curricula import ScheduleConfig
+from internalize.errors import BadInput, closest
+from internalize.kinds.chain.config import ChainConfig, EvaluationConfig, OptimizerConfig
+from internalize.models.gpt2 import ModelConfig
+
+PresetName = Literal["paper", "laptop"]
+
+LAPTOP = ChainConfig(
+    method="left",
+    iterations=60_000,
+    model=ModelConfig(depth=1, width=64, heads=32, init_std=0.1),
+    optimizer=OptimizerConfig(lr=1e-3, warmup=200, cooling=1_000),
+    schedule=ScheduleConfig(
+        kind="controller", threshold=0.1, last_threshold=0.02, dwell=50, patience=4_000, stop_early=True
+    ),
+    evaluation=EvaluationConfig(every=1_000, samples=500),
+    rehearsal=0.5,
+    ease=300,
+    keep_positions=True,
+)
+"""A small model whose states keep their positions, which rehearses the stage before, to which a new step is at
+first an easy one, and which goes back where it gets lost all the same."""
+
+PRESETS: dict[PresetName, ChainConfig] = {"paper": ChainConfig(), "laptop": LAPTOP}
+
+
+def as_laptop(config: ChainConfig) -> ChainConfig:
+    """The laptop's recipe on the same task."""
+    return replace(LAPTOP, task=config.task, horizon=config.horizon)
+
+
+def without_stages(config: ChainConfig, method: str) -> ChainConfig:
+    """Trained out loud or end to end until it is learned: nothing to rehearse, nothing to ease, no place that
+    moves."""
+    learned = ScheduleConfig(kind="adaptive", threshold=config.schedule.last_threshold, stop_early=True)
+    plain = replace(config, method=method, schedule=learned, rehearsal=None, ease=None, keep_positions=None)
+    return replace(plain, optimizer=replace(config.optimizer, cooling=None))
+
+
+def preset_in(words: Sequence[str]) -> ChainConfig | None:
+    """The preset that the words of a command line name by --preset, from which their other fields depart."""
+    named = value_in(words, "--preset")
+    if named is None:
+        return None
+    for name, config in PRESETS.items():
+        if name == named:
+            return config
+    raise BadInput(
+        "preset", f"must be one of {', '.join(PRESETS)}{closest(named, list(PRESETS))}; got {named!r}"
+    )

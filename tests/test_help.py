@@ -1,0 +1,128 @@
+"""First contact: the list of commands, help, completion, the examples, and that all of it is quick."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from internalize.cli import COMMANDS, main, purposes
+from internalize.configs.command_line import options_of
+from internalize.help import GROUPS, grouped
+from internalize.kinds.chain.commands import TrainArguments
+from internalize.welcome import completion, examples
+
+Output = pytest.CaptureFixture[str]
+
+
+def test_every_command_is_in_one_group() -> None:
+    named = [name for names in GROUPS.values() for name in names]
+    assert sorted(named) == sorted(COMMANDS)
+    assert grouped([*COMMANDS, "new"])["Others"] == ["new"]
+
+
+def test_help_of_a_command(capsys: Output) -> None:
+    with pytest.raises(SystemExit):
+        main(["runs", "show", "--help"])
+    asked = capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main(["help", "runs", "show"])
+    assert capsys.readouterr().out == asked
+    assert "RUN" in asked
+
+
+def test_the_package_is_a_command(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "internalize", "--help"]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, check=True)
+    assert done.stdout.startswith("usage: internalize COMMAND")
+
+
+def test_the_options_of_a_command_are_those_of_its_help(capsys: Output) -> None:
+    with pytest.raises(SystemExit):
+        main(["train", "--help"])
+    told = capsys.readouterr().out
+    options = options_of(TrainArguments)
+    assert {"--config", "--task", "--model.width", "--optimizer.no-reset", "--no-quiet"} <= set(options)
+    missing = [option for option in options if option not in told]
+    assert missing == []
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("tra", {"train"}),
+        ("runs sh", {"show"}),
+        ("train --model.wi", {"--model.width"}),
+        ("runs compare --mar", {"--markdown"}),
+        ("ask C2-T", {"C2-T4-left-s0-0123456789ab"}),
+        ("show lat", {"latest"}),
+    ],
+)
+def test_bash_completes(words: str, expected: set[str], tmp_path: Path) -> None:
+    (tmp_path / "runs" / "C2-T4-left-s0-0123456789ab").mkdir(parents=True)
+    options = {
+        "train": ["--model.width"],
+        "runs": [],
+        "runs show": [],
+        "runs compare": ["--markdown"],
+        "ask": [],
+    }
+    (tmp_path / "script").write_text(completion("bash", {**options, "show": []}, purposes()))
+    typed = f"internalize {words}".split()
+    script = f"source ./script; COMP_WORDS=({' '.join(typed)}); COMP_CWORD={len(typed) - 1}; _internalize; "
+    done = subprocess.run(
+        ["bash", "-c", f'{script} printf "%s\\n" "${{COMPREPLY[@]}}"'],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=True,
+        env={"PATH": os.environ["PATH"]},
+    )
+    assert set(done.stdout.split()) == expected
+
+
+def test_examples_are_copied_and_nothing_is_overwritten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Output
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["examples"]) == 0
+    names = {path.relative_to(examples()) for path in examples().rglob("*") if path.is_file()}
+    copied = {path.relative_to("examples") for path in Path("examples").rglob("*") if path.is_file()}
+    assert copied == {name for name in names if "__pycache__" not in name.parts}
+    changed = tmp_path / "examples" / "sweeps" / "small.yaml"
+    changed.write_text("mine")
+    assert main(["examples"]) == 0
+    assert changed.read_text() == "mine"
+    assert "small.yaml (was there already)" in capsys.readouterr().out
+    changed.unlink()
+    assert main(["examples"]) == 0
+    assert main(["sweep", "examples/sweeps/small.yaml", "--dry-run", "--no-estimate"]) == 0
+
+
+@pytest.mark.parametrize("command", ["--help", "tasks", "figures", "runs", "nonsense"])
+def test_lists_and_errors_load_no_torch(command: str, tmp_path: Path) -> None:
+    """Torch alone takes more than a second of processor time."""
+    (tmp_path / "runs").mkdir()
+    code = f"import sys; from internalize.cli import main; main([{command!r}]); print('torch' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "False"
+
+
+ELLIPTIC = re.compile(r"\b(a|one) (row|line|column|process|thread|run|token|point|number|mark|bar) an? \w+")
+"""Such as "a row a state": nobody understands that at the first reading."""
+
+
+def test_sentences_are_whole() -> None:
+    root = Path(__file__).parents[1]
+    texts = [root / "README.md", *(root / "docs").glob("*.md"), *(root / "src").rglob("*.py")]
+    assert len(texts) > 100
+    found = [
+        f"{path.name}: {m[0]}" for path in texts if (m := ELLIPTIC.search(path.read_text(encoding="utf-8")))
+    ]
+    assert [text for text in found if not text.endswith(("a row a live", "a mark at the"))] == []
