@@ -6,6 +6,7 @@ made by `fork` after the slow imports, and answers with one line. `Children` is 
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import resource
@@ -136,6 +137,8 @@ def serve() -> None:
         import_module(command.module)
     for module in SLOW_TO_IMPORT:
         import_module(module)
+    gc.collect()
+    gc.freeze()  # else every child that collects rubbish copies all of this process's memory
     for line in sys.stdin:
         print(json.dumps(carry_out(json.loads(line), cli.main)), flush=True)
 

@@ -8,6 +8,7 @@ import io
 import json
 import math
 import os
+import re
 import stat
 import sys
 import tempfile
@@ -177,6 +178,8 @@ UNNAMED = ("config", "execution", "many", "which", "ray")
 
 STANDARD_OUTPUT = Path("-")
 """What a user writes for it in place of a file."""
+OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+"""Characters that a terminal obeys; tabs and the ends of lines are left."""
 
 
 def write_output(path: Path, content: bytes | str) -> None:
@@ -230,6 +233,10 @@ def is_standard_output(path: Path) -> bool:
 
 
 def _print(data: bytes) -> None:
+    """On a terminal, what it would obey is spelled out; a pipe gets the very bytes."""
+    if sys.stdout.isatty():
+        text = data.decode(errors="replace")
+        data = OBEYED.sub(lambda found: found[0].encode("unicode_escape").decode(), text).encode()
     sys.stdout.flush()
     binary = getattr(sys.stdout, "buffer", None)
     if isinstance(binary, io.IOBase):

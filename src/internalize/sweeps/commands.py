@@ -233,7 +233,7 @@ def _present(
         require(bool(collected.rows), "sweep", "no run is finished: there is nothing to write")
         cells = groups_cells(found, by, results)
         caption = groups_caption(collected.sweep.name)
-        print(markdown_table(*cells) if arguments.markdown else latex_table(*cells, caption))
+        print(plain(markdown_table(*cells) if arguments.markdown else latex_table(*cells, caption)))
         remarks_console().print(collected_text(collected), soft_wrap=True)
         return
     console = results_console()
