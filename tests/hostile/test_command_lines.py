@@ -16,10 +16,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from internalize.cli import TRAINING
+from internalize.cli import COMMANDS, TRAINING
 from tests.hostile.children import Children
 from tests.hostile.folders import JUNK, changed, places
-from tests.hostile.laboratory import CIRCUIT, SWEEP, good_words
+from tests.hostile.laboratory import CIRCUIT, LEFT_OUT, SWEEP, good_words
 from tests.hostile.words import ATTACKED, absurd_places, absurd_words
 
 SLOW_BY_NATURE = {"demo", "race", "frontier", "pds", "parity diagram", "probe"}
@@ -29,11 +29,15 @@ TRAINING_SECONDS = 2.0
 """After which a training is asked to stop: by then it has read all that it was told."""
 
 
+def test_every_command_is_attacked() -> None:
+    assert set(COMMANDS) == set(ATTACKED) | LEFT_OUT
+
+
 def attack(command: str, examples: int, fresh: Callable[[], Path], children: Children) -> None:
     lab, drawn_before = fresh(), 0
 
-    @settings(max_examples=examples + 1, deadline=None, derandomize=True, database=None, phases=[Phase.generate],
-              suppress_health_check=list(HealthCheck))  # fmt: skip
+    @settings(max_examples=examples + 1, deadline=None, derandomize=True, database=None,
+              phases=[Phase.generate], suppress_health_check=list(HealthCheck))  # fmt: skip
     @given(
         st.one_of(
             absurd_words(command).map(lambda w: (True, w)), absurd_places(command).map(lambda w: (False, w))
