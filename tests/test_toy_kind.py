@@ -94,7 +94,7 @@ def test_the_command_line_is_its_config(capsys: pytest.CaptureFixture[str]) -> N
         ("experiment toy_kind.py:Toy", "kind: toy_kind.py:Toy is no kind of experiment: it has no name"),
         ("experiment nowhere.py:KIND", "kind: cannot import 'nowhere.py': FileNotFoundError"),
         ("experiment toy", "kind: unknown kind 'toy'"),
-        (f"experiment {NAME} --d 1000000000000", "d: 16 points of 1,000,000,000,000 numbers needs about"),
+        (f"experiment {NAME} --d 1000000000000", "d: 16 points of 1,000,000,000,000 numbers would need about"),
     ):
         assert main(words.split()) == 2
         captured = capsys.readouterr()

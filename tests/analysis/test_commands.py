@@ -128,6 +128,9 @@ def test_inputs_are_enumerated_weighted_or_drawn(chain: OpenChain) -> None:
     [
         (["matrix", "RUN", "--stages", "9"], "stages: kept are the stages [1, 2, 3, 4], not [9]"),
         (["matrix", "RUN", "--samples", "0"], "samples: must be at least 1"),
+        (["matrix", "RUN", "--samples", "1000000000000"], "samples: 1,000,000,000,000 sequences of 4 symbols"),
+        (["check", "RUN", "--against", "RUN@1", "--samples", "1000000000000"], "samples: must lie in 1…"),
+        (["profile", "RUN", "--points", "1000000000"], "points: must be at most 10,000"),
         (["matrix", "RUN", "--samples", "5", "--stages", "1", "--out", "/dev/null/x"], "out: cannot write to"),
         (["matrix", "nowhere"], "run: nowhere is not a run folder"),
         (["profile", "RUN", "--points", "1"], "points: must be at least 2"),

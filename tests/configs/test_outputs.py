@@ -89,6 +89,15 @@ def test_standard_output_by_either_name(tmp_path: Path) -> None:
         assert end.read() == b"piped"
 
 
+def test_a_terminal_is_shown_what_it_would_obey() -> None:
+    """A pipe gets the very bytes, see above."""
+    master, terminal = os.openpty()
+    in_a_process("write_output(Path('-'), 'a\\x1b[31mb\\x9bc\\u202ed\\te ü\\n')", stdout=terminal)
+    os.close(terminal)
+    with os.fdopen(master, "rb") as end:
+        assert end.readline().decode().expandtabs(1).strip() == r"a\x1b[31mb\x9bc\u202ed e ü"
+
+
 def test_a_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(IsADirectoryError):
         write_output(tmp_path, "x")

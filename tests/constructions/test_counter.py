@@ -98,5 +98,5 @@ def test_bad_input_is_a_clear_line(n: int, horizon: int, start: int, field: str)
 
 
 def test_what_does_not_fit_says_its_size() -> None:
-    with pytest.raises(BadInput, match=r"needs about .* (TiB|PiB) of memory"):
+    with pytest.raises(BadInput, match=r"would need about .* (TiB|PiB) of memory"):
         build_counter(10**15, 5)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -187,6 +188,22 @@ def test_a_verdict_that_is_not_whole_is_refused(
     assert main(["report", "--results", str(tmp_path)]) == 2
     assert "results: " in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["heads"]
+
+
+@pytest.mark.filterwarnings("always::internalize.errors.RunWarning")
+def test_a_damaged_verdict_does_not_hide_the_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = Path(__file__).resolve().parents[2] / "results"
+    for name in ("construction-size", "heads"):
+        shutil.copytree(made / name, tmp_path / name)
+    path = tmp_path / "heads" / "verdict.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "runs": 3}))
+    assert main(["report", "--results", str(tmp_path), "--page", str(tmp_path / "page.html")]) == 0
+    said = capsys.readouterr().err
+    assert said.startswith(f"internalize: warning: damaged: {path} has runs = '3', which must be an object")
+    assert said.count("\n") == 1
+    page = (tmp_path / "page.html").read_text()
+    assert "construction-size" in page
+    assert "heads" not in page
 
 
 def test_the_list_of_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

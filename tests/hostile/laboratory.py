@@ -73,8 +73,12 @@ GOOD = {
     "report": "--results results --page report.html",
     "explore": CHAIN,
     "tasks": "turnstile.json",
+    "examples": "copied",
+    "completion": "bash",
 }  # fmt: skip
-"""Command → words that make it do little. `bench` and its like measure time alone, and are left out."""
+"""Command → words that make it do little."""
+LEFT_OUT = {"bench", "text bench", "selfplay bench"}
+"""They measure time alone."""
 
 SWEEP = {
     "kind": "chain",

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
+from internalize.runs import doctor
 from tests.hostile.children import Children, Outcome
 from tests.hostile.laboratory import GOOD, good_words
 from tests.test_border import shell
 
-WRITING = ["train", "hints", "matrix", "probe", "construct", "tasks", "figure", "report", "explore", "runs",
-           "runs export", "runs page", "runs prune", "hints draw", "data make", "collect",
-           "evaluate"]  # fmt: skip
-"""Commands of which the quick tests see how they fare where nothing can be written."""
+WRITING = ["train", "hints", "matrix", "probe", "construct", "tasks", "figure", "report", "runs",
+           "runs export", "runs page", "runs prune", "hints draw", "data make", "collect"]  # fmt: skip
+"""Commands of which the quick tests see how they fare on a full disk."""
 OUTPUT = {
     "construct": "--draw --out drawn",
     "tasks": "--draw --out drawn",
@@ -66,10 +66,14 @@ def check(command: str, trouble: dict[str, Any], place: Path, children: Children
         assert [path for path in new if path.suffix in (".csv", ".png", ".svg")] == []
 
 
-@pytest.mark.parametrize("trouble", [FULL, NOT_OURS], ids=["full", "not ours"])
 @pytest.mark.parametrize("command", WRITING)
-def test_nothing_can_be_written(command: str, trouble: dict[str, Any], place: Path, children: Children) -> None:
-    check(command, trouble, place, children)
+def test_the_disk_is_full(command: str, place: Path, children: Children) -> None:
+    check(command, FULL, place, children)
+
+
+@pytest.mark.parametrize("command", ["train", "matrix", "construct", "report", "runs", "runs prune", "collect"])
+def test_nothing_is_ours(command: str, place: Path, children: Children) -> None:
+    check(command, NOT_OURS, place, children)
 
 
 @pytest.mark.slow
@@ -81,6 +85,26 @@ def test_nothing_can_be_written_by_any_command(
     check(command, trouble, place, children)
 
 
+def test_kernels_without_a_place_get_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same in a hurry: numba is told to find no place, and says so itself."""
+    import numba
+    from numba.core import caching
+
+    from internalize.models.kernels import PLACE, find_cache
+
+    monkeypatch.setattr(caching.CacheImpl, "_locator_classes", [])
+    assert doctor._kernels().problem is not None
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv(PLACE, "")
+    monkeypatch.setattr(numba.config, "CACHE_DIR", "")
+    place = find_cache()
+    assert place is not None
+    assert Path(place).parent == tmp_path
+    assert Path(place).stat().st_mode & 0o077 == 0, "what lies there is executed: nobody else may write it"
+    assert os.environ[PLACE] == numba.config.CACHE_DIR == place
+
+
+@pytest.mark.slow
 def test_kernels_without_a_place_to_keep_them(tmp_path: Path) -> None:
     """Neither beside the code nor in a home, as in a read-only installation: it works, and `doctor` says so."""
     package = tmp_path / "site" / "internalize"

@@ -30,7 +30,11 @@ def test_escapes_are_shown_and_not_obeyed(run: Path, capsys: pytest.CaptureFixtu
     status = json.loads((run / "status.json").read_text())
     write_json(run / "status.json", {**status, "subject": evil, "message": evil})
     moved = run.rename(run.parent / "a\x1b[31m\nb")
-    for words in (["runs"], ["runs", "show", str(moved)], ["runs", "compare", str(moved), str(moved)]):
+    task = {"name": evil, "states": [evil, "b"], "symbols": ["0", evil], "transitions": [[0, 1], [0, 1]]}
+    write_json(Path("task.json"), task)
+    compare = ["runs", "compare", str(moved), str(moved)]
+    lines = [["runs"], ["runs", "show", str(moved)], compare, [*compare, "--markdown"], ["tasks", "task.json"]]
+    for words in lines:
         assert main(words) == 0
         out = capsys.readouterr().out
         assert not set(evil) & set(out) & set("\x1b\x07\u202e\x9b")

@@ -37,7 +37,7 @@ def test_a_run_that_is_too_large_is_refused(
     config: ExperimentConfig, field: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(memory, "available_memory", lambda: 64 * 2**30)
-    with pytest.raises(BadInput, match=r"needs about .*B of memory, 64 GiB are free") as problem:
+    with pytest.raises(BadInput, match=r"would need about .*B of memory, 64 GiB are free") as problem:
         train(config, out=tmp_path / "runs")
     assert problem.value.field == field
     assert not (tmp_path / "runs").exists()
@@ -64,7 +64,7 @@ def test_a_network_of_ones_own_is_not_taken_for_gpt2(tmp_path: Path, monkeypatch
     model = ModelConfig(depth=1, width=2**28, heads=1, network=f"{own}:table")
     config = replace(BRIEF, model=model)
     forecast_of(config).require_memory(CPU)
-    with pytest.raises(BadInput, match=r"^batch: a batch of 1,000,000,000,000,000 sequences needs about"):
+    with pytest.raises(BadInput, match=r"^batch: a batch of 1,000,000,000,000,000 sequences would need about"):
         forecast_of(replace(config, batch=10**15)).require_memory(CPU)
     with pytest.raises(BadInput, match=r"^model: training .* parameters needs"):
         forecast_of(replace(config, model=replace(model, network=None))).require_memory(CPU)
@@ -76,7 +76,7 @@ def test_what_no_machine_can_hold_is_refused_by_plans_for_others(
     """A billion gigabytes: one line that names the field, in a plan for GPUs and in a dry run here."""
     file = tmp_path / "s.json"
     file.write_text(json.dumps({"kind": "hints", "base": {"d": 6, "k": 2, "width": 8, "batch": 10**17}}))
-    refused = "internalize: batch: a batch of 100,000,000,000,000,000 examples needs about"
+    refused = "internalize: batch: a batch of 100,000,000,000,000,000 examples would need about"
     for words, told in (
         (["plan", str(file)], "6.4e+09 GB of memory, more than any machine has"),
         (["sweep", str(file), "--dry-run", "--out", str(tmp_path / "runs")], "5.68e+03 PiB of memory"),

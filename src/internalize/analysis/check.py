@@ -35,6 +35,7 @@ from internalize.tasks.inputs import all_inputs
 ENUMERATED = 2**16
 """Up to so many inputs, all of them are looked at without being asked to."""
 MOST_ENUMERATED = 10_000_000
+MOST_SAMPLED = 1_000_000_000
 CHUNK = 4_096
 CLAUSES = {
     "same_class": "same class of models",
@@ -143,7 +144,8 @@ def choose_inputs(
     few = samples is None and count <= ENUMERATED and (text is None or weighted)
     everything = text == "all" or few
     name = config.inputs if text in (None, "all") else str(text)
-    require(samples is None or samples >= 1, "samples", f"must be at least 1, got {samples}")
+    good = samples is None or 1 <= samples <= MOST_SAMPLED
+    require(good, "samples", f"must lie in 1…{MOST_SAMPLED:,}, got {samples}")
     return ComparedInputs(
         distribution=parse_inputs(name, task.symbols),
         exhaustive=everything,

@@ -12,7 +12,6 @@ from rich.markup import escape
 from internalize.analysis.open_run import Answered, OpenChain, open_chain, open_run, stream
 from internalize.analysis.output import Device, RunPath
 from internalize.configs.named import TrustOption
-from internalize.constructions.transformer import require_memory
 from internalize.display.terminal import PlainConsole, results_table
 from internalize.errors import require
 from internalize.kinds.entrance import Moment
@@ -48,7 +47,7 @@ def evaluate_command(arguments: EvaluateArguments) -> None:
     chain = open_chain(arguments.run, arguments.device)
     if arguments.horizon is not None:
         chain = chain.at_horizon(arguments.horizon)
-    require_room(chain, arguments.samples, "samples")
+    chain.require_room(arguments.samples, "samples")
     moment, config = chain.moment(arguments.stage), chain.config
     names = [arguments.inputs] if arguments.inputs else [config.inputs, config.ood_inputs]
     found = [_measure(chain, arguments, moment, name) for name in names]
@@ -72,12 +71,6 @@ def evaluate_command(arguments: EvaluateArguments) -> None:
     columns = ["inputs", "accuracy", "on the stage's target", "exact chain", "tokens", "FLOPs"]
     longer = "" if chain.horizon == config.horizon else f", T = {chain.horizon} (trained on {config.horizon})"
     PlainConsole().print(results_table(f"{chain.title}: {moment}{longer}", columns, rows))
-
-
-def require_room(chain: OpenChain, count: int, field: str) -> None:
-    """Refuse more sequences than memory holds, by their symbols and states alone, eight bytes each."""
-    length = chain.horizon
-    require_memory(8 * count * (2 * length + 1), field, f"{count:,} sequences of {length} symbols")
 
 
 def _measure(chain: OpenChain, arguments: EvaluateArguments, moment: Moment, name: str) -> Measurement:
@@ -133,7 +126,7 @@ class ShowArguments(TrustOption):
 def show_command(arguments: ShowArguments) -> None:
     require(arguments.examples >= 1, "examples", f"must be at least 1, got {arguments.examples}")
     chain = open_chain(arguments.run, arguments.device)
-    require_room(chain, arguments.examples, "examples")
+    chain.require_room(arguments.examples, "examples")
     moment = chain.moment(arguments.stage)
     inputs = chain.experiment.test_inputs(arguments.inputs)
     drawn = chain.draw(inputs, arguments.examples, arguments.seed, "show command")

@@ -31,11 +31,13 @@ from internalize.kinds.entrance import run_folder, train
 from internalize.runs.folder import Run
 from internalize.runs.provenance import provenance, seconds_at, seconds_in_all
 from internalize.runtime.execution import Execution, resolve_device
+from internalize.runtime.fleet.seeds import MOST
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 RESAMPLES = 2_000
+MOST_MINUTES = 366 * 24 * 60
 
 
 @dataclass(frozen=True)
@@ -141,8 +143,9 @@ class FrontierArguments:
     execution: Annotated[Execution, tyro.conf.arg(name="")] = field(default_factory=Execution)
 
     def __post_init__(self) -> None:
-        require(self.minutes > 0, "minutes", f"must be more than 0, got {self.minutes}")
-        require(self.seeds >= 1, "seeds", f"must be at least 1, got {self.seeds}")
+        good = 0 < self.minutes <= MOST_MINUTES
+        require(good, "minutes", f"must be more than 0, and at most a year, got {self.minutes:g}")
+        require(1 <= self.seeds <= MOST, "seeds", f"must lie in 1…{MOST:,}, got {self.seeds}")
         require(0 < self.share <= 1, "share", f"must lie in (0, 1], got {self.share}")
         good = 1 <= self.first <= self.most
         require(good, "first", f"must lie in 1…{self.most} (--most), got {self.first}")

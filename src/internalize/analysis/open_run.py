@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from internalize.constructions.transformer import require_memory
 from internalize.curricula import Shown
 from internalize.errors import BadInput, closest, require
 from internalize.kinds.chain.config import ChainConfig
@@ -180,9 +181,15 @@ class OpenChain(OpenStages):
 
     # Inputs ----------------------------------------------------------------------------------------------
 
+    def require_room(self, count: int, field: str) -> None:
+        """Refuse more sequences than memory holds, by their symbols and states alone, eight bytes each."""
+        length = self.horizon
+        require_memory(8 * count * (2 * length + 1), field, f"{count:,} sequences of {length} symbols")
+
     def draw(self, inputs: InputDistribution, samples: int, seed: int, purpose: str) -> TracedInputs:
         """Fresh inputs; the same seed and purpose give the same ones."""
         require(samples >= 1, "samples", f"must be at least 1, got {samples}")
+        self.require_room(samples, "samples")
         generator = stream(seed, f"{purpose}/{inputs.name}", self.experiment.device)
         symbols = inputs.sample((samples, self.horizon), generator)
         states = self.experiment.task.trace(symbols, self.experiment.renderer.initial_state)

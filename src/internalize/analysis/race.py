@@ -31,7 +31,7 @@ from internalize.kinds.chain.experiment import ChainExperiment
 from internalize.kinds.chain.presets import LAPTOP, PresetName, preset_in
 from internalize.runs.provenance import provenance
 from internalize.runtime.execution import Execution, resolve_device
-from internalize.runtime.fleet.seeds import require_finished, train_side_by_side
+from internalize.runtime.fleet.seeds import MOST, require_finished, train_side_by_side
 from internalize.statistics import SUCCESS, Rate
 
 if TYPE_CHECKING:
@@ -258,7 +258,7 @@ class RaceArguments:
 
     def __post_init__(self) -> None:
         for name, count in (("seeds", self.seeds), ("tuning-seeds", self.tuning_seeds)):
-            require(count >= 1, name, f"must be at least 1, got {count}")
+            require(1 <= count <= MOST, name, f"must lie in 1…{MOST:,}, got {count}")
         require(self.operations > 0, "operations", f"must be more than 0, got {self.operations}")
         names = self.entrants
         require(len(set(names)) == len(names), "methods", f"names one twice: {self.methods}")

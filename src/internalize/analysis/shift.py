@@ -50,7 +50,7 @@ from internalize.models.gpt2 import ModelConfig
 from internalize.runs.folder import Run
 from internalize.runs.provenance import provenance
 from internalize.runtime.execution import Execution, threads
-from internalize.runtime.fleet.seeds import require_finished, train_side_by_side
+from internalize.runtime.fleet.seeds import MOST, require_finished, train_side_by_side
 from internalize.runtime.kind import Streams
 from internalize.tasks.circuits import neutral_number, written
 
@@ -233,6 +233,7 @@ def findings(instance: InstanceName, arm: str, runs: Sequence[Run], samples: int
 # The command ---------------------------------------------------------------------------------------------
 
 
+MOST_SAMPLES = 1_000_000_000
 TITLES: dict[InstanceName, str] = {
     "original": "Original PDS: biased inputs teach a parity of uniform ones",
     "hints": "Hinted parity: the mixture over stages teaches the subnetwork",
@@ -264,8 +265,8 @@ class ShiftArguments:
         near = closest(str(self.instance), list(INSTANCES))
         good = self.instance in INSTANCES
         require(good, "instance", f"must be one of {', '.join(INSTANCES)}{near}; got {self.instance!r}")
-        for name, count in (("seeds", self.seeds), ("samples", self.samples)):
-            require(count >= 1, name, f"must be at least 1, got {count}")
+        for name, count, most in (("seeds", self.seeds, MOST), ("samples", self.samples, MOST_SAMPLES)):
+            require(1 <= count <= most, name, f"must lie in 1…{most:,}, got {count:,}")
         require(self.steps is None or self.steps >= 1, "steps", f"must be at least 1, got {self.steps}")
         require(0 < self.epsilon < 1, "epsilon", f"must lie between 0 and 1, got {self.epsilon}")
 

@@ -8,6 +8,7 @@ import io
 import json
 import math
 import os
+import re
 import stat
 import sys
 import tempfile
@@ -59,9 +60,20 @@ def _from_json(text: str, where: str) -> Any:
         return dict(pairs)
 
     try:
-        return json.loads(text, object_pairs_hook=object_of)
+        value = json.loads(text, object_pairs_hook=object_of)
+        require_whole_letters(text, value, where)
+        return value
     except (ValueError, RecursionError) as error:
         raise BadInput(where, f"the file is not JSON: {error}") from None
+
+
+def require_whole_letters(text: str, value: Any, where: str) -> None:
+    r"""Refuse JSON in which `\ud800` spells half of a letter: no file and no library takes it as text."""
+    try:
+        if "\\ud" in text.lower():
+            json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise BadInput(where, "a text in it holds half of a letter (\\ud800 … \\udfff)") from None
 
 
 def _from_yaml(text: str, where: str) -> Any:
@@ -166,6 +178,8 @@ UNNAMED = ("config", "execution", "many", "which", "ray")
 
 STANDARD_OUTPUT = Path("-")
 """What a user writes for it in place of a file."""
+OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+"""Characters that a terminal obeys; tabs and the ends of lines are left."""
 
 
 def write_output(path: Path, content: bytes | str) -> None:
@@ -219,6 +233,10 @@ def is_standard_output(path: Path) -> bool:
 
 
 def _print(data: bytes) -> None:
+    """On a terminal, what it would obey is spelled out; a pipe gets the very bytes."""
+    if sys.stdout.isatty():
+        text = data.decode(errors="replace")
+        data = OBEYED.sub(lambda found: found[0].encode("unicode_escape").decode(), text).encode()
     sys.stdout.flush()
     binary = getattr(sys.stdout, "buffer", None)
     if isinstance(binary, io.IOBase):

@@ -319,7 +319,7 @@ def require_memory(needed: int, field: str, what: str) -> None:
     """Refuse what would need more than there is."""
     available = available_memory()
     if needed > available:
-        raise BadInput(field, f"{what} needs about {_size(needed)} of memory, {_size(available)} are free")
+        raise BadInput(field, f"{what} would need about {_size(needed)} of memory, {_size(available)} are free")
 
 
 def _size(count: float) -> str:

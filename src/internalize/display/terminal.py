@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 import unicodedata
@@ -36,7 +37,9 @@ def errors_console() -> Console:
 
 
 def duration(seconds: float) -> str:
-    """`45 s`, `12 min 5 s`, `3 h 20 min`, `2 d 4 h`."""
+    """`45 s`, `12 min 5 s`, `3 h 20 min`, `2 d 4 h`; a dash for what is no time."""
+    if not math.isfinite(seconds):
+        return "–"
     if seconds < 60:
         return f"{seconds:.0f} s"
     minutes, rest = divmod(round(seconds), 60)

@@ -13,7 +13,14 @@ import tyro
 
 from internalize.configs.files import is_standard_output, make_folder, require_writable, write_output
 from internalize.contract import RunState
-from internalize.display.terminal import PlainConsole, duration, errors_console, fleet_view, results_table
+from internalize.display.terminal import (
+    PlainConsole,
+    duration,
+    errors_console,
+    fleet_view,
+    plain,
+    results_table,
+)
 from internalize.errors import BadInput, require
 from internalize.figures.cases import Tier, shapes_of
 from internalize.figures.figure import UNDETECTABLE, Figure, told_p
@@ -204,10 +211,10 @@ def report_command(arguments: ReportArguments) -> None:
     both = arguments.json and arguments.page is not None and is_standard_output(arguments.page)
     require(not both, "page", "standard output cannot hold both the page and --json: name a file")
     if arguments.markdown:
-        print(headline_table(records))
+        print(plain(headline_table(records)))
         return
     if arguments.claims:
-        print(claims_document(records), end="")
+        print(plain(claims_document(records)), end="")
         return
     path = arguments.page or arguments.results / "report.html"
     require(not path.is_dir(), "page", f"{path} is a folder: name a file")

@@ -285,7 +285,9 @@ def told_p(claim: Mapping[str, Any]) -> str:
     """The p-value by which a claim (as JSON) got its word: of a contradicted one, the contrary's."""
     if claim["method"].endswith(COUNTED) or claim["verdict"] in ("planned", "not testable here"):
         return "–"
-    p = float(claim["p_opposite"] if claim["verdict"] == "contradicted" else claim["p"])
+    p = claim["p_opposite"] if claim["verdict"] == "contradicted" else claim["p"]
+    if p is None:
+        return "–"
     return "< 0.001" if p < 0.001 else f"{p:.2g}"
 
 

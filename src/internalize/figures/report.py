@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+import warnings
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,16 +13,31 @@ from typing import Any, Literal
 
 from internalize.display import page
 from internalize.display.terminal import duration
-from internalize.errors import BadInput, require
+from internalize.errors import RunWarning, require
 from internalize.figures.cases import TIERS
 from internalize.figures.figure import WORDS, told_p
 from internalize.figures.paper import NAMES, VERDICT
 from internalize.figures.rows import TOY_SCALE
-from internalize.runs.storage import read_json
+from internalize.runs.storage import NUMBER, Shape, Unreadable, read_json, require_shape
 
 Record = dict[str, Any]
-PARTS = ("figure", "paper", "tier", "caption", "notes", "differences", "claims", "plan", "runs", "provenance")
-"""What a record must have to be shown."""
+NOTHING = type(None)
+PARTS: Shape = {
+    **dict.fromkeys(("figure", "paper", "tier", "caption", "shows"), (str,)),
+    **dict.fromkeys(("notes", "differences", "claims", "plan"), (list,)),
+    **dict.fromkeys(("runs", "config", "provenance"), (dict,)),
+    "judged": (bool,),
+}
+CLAIM: Shape = {
+    **dict.fromkeys(("claim", "sentence", "method", "verdict", "numbers"), (str,)),
+    **dict.fromkeys(("p", "p_opposite"), (*NUMBER, NOTHING)),
+    "headline": (bool,),
+    "scale": (str, NOTHING),
+}
+PLANNED: Shape = {"claim": (str,), "detects": (str,)}
+RUNS: Shape = {**dict.fromkeys(("planned", "done"), (int,)), "seconds": NUMBER, "missing": (list,)}
+MADE_BY: Shape = {"internalize": (str,), "torch": (str,), "processor": (str,), "revision": (str, NOTHING)}
+"""What a record, and what is in it, must have to be shown: each with the types that it may have."""
 MOODS: dict[str, Literal["good", "bad", ""]] = {"confirmed": "good", "contradicted": "bad"}
 PNG = b"\x89PNG\r\n\x1a\n"
 LARGEST_PICTURE = 20 * 2**20
@@ -29,30 +45,53 @@ LARGEST_PICTURE = 20 * 2**20
 
 
 def find_records(results: Path) -> list[tuple[Record, Path]]:
-    """What `internalize figure` left in the folder, in the order of the paper: record and folder."""
-    found = []
+    """What `internalize figure` left in the folder, in the order of the paper: record and folder.
+
+    A damaged one is named and left out; only where no other is left, nothing can be told.
+    """
+    found, damaged = [], []
     for path in sorted(results.glob(f"*/{VERDICT}")):
         try:
-            record = read_json(path)
-        except ValueError:
-            record = None
-        whole = isinstance(record, dict) and set(PARTS) <= set(record) and record["tier"] in TIERS
-        whole = whole and _can_be_told(record, path.parent)
-        require(whole, "results", f"{path} is no whole verdict; make the figure again: {path.parent.name}")
-        found.append((record, path.parent))
+            record = read_record(path)
+            if not _can_be_told(record, path.parent):
+                raise Unreadable("has a value that cannot be told")
+            found.append((record, path.parent))
+        except (Unreadable, OSError) as error:
+            why = error if isinstance(error, Unreadable) else error.strerror
+            damaged.append(f"{path} {why}: it is no whole verdict; make the figure again: {path.parent.name}")
+    require(bool(found) or not damaged, "results", damaged[0] if damaged else "")
+    for line in damaged:
+        warnings.warn(f"damaged: {line}", RunWarning, stacklevel=2)
     order, tiers = list(NAMES), ("paper", "laptop", "toy", "smoke")
     order += [record["figure"] for record, _ in found]  # one's own come last
     return sorted(found, key=lambda entry: (order.index(entry[0]["figure"]), tiers.index(entry[0]["tier"])))
 
 
+def read_record(path: Path) -> Record:
+    """The record, if everything in it that is shown has the right type; `Unreadable` names what has not."""
+    record = require_shape(read_json(path), PARTS, needed=list(PARTS))
+    if record["tier"] not in TIERS:
+        raise Unreadable(f"has tier = {record['tier'][:60]!r}")
+    texts = {"notes": record["notes"], "differences": record["differences"]}
+    require_shape(record["runs"], RUNS, needed=list(RUNS))
+    require_shape(record["provenance"], MADE_BY, needed=list(MADE_BY))
+    for claim in record["claims"]:
+        require_shape(claim, CLAIM, needed=list(CLAIM))
+        texts[f"controls of {claim['claim'][:60]}"] = claim.get("controls", [])
+    for entry in record["plan"]:
+        require_shape(entry, PLANNED, needed=list(PLANNED))
+    for name, entries in {**texts, "missing": record["runs"]["missing"]}.items():
+        if not isinstance(entries, list) or not all(isinstance(entry, str) for entry in entries):
+            raise Unreadable(f"has {name} that are no list of texts")
+    return record
+
+
 def _can_be_told(record: Record, folder: Path) -> bool:
-    """Whether all that is told of a record is there and of its kind: somebody may have changed the file."""
+    """Whether all that is told of a record can be told: right types may still have wrong values."""
     try:
         for tell in (report_page, headline_table, claims_document):
             tell([(record, folder)])
-    except BadInput:
-        raise
-    except (LookupError, TypeError, AttributeError, ValueError):
+    except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError):
         return False
     return True
 
@@ -177,11 +216,16 @@ def _footer(records: Sequence[tuple[Record, Path]]) -> str:
     made = [record["provenance"] for record, _ in records]
     versions = sorted({f"{one['internalize']} ({one['revision'] or 'installed'})" for one in made})
     torches = sorted({str(one["torch"]) for one in made})
-    processors = {
-        str(name) for one in made for name in one.get("runs", {}).get("processor", [one["processor"]])
-    }
+    processors = {str(name) for one in made for name in _of_runs(one)}
     machines = ", ".join(sorted(processors))
     return f"internalize {', '.join(versions)}; torch {', '.join(torches)}; runs on {machines}"
+
+
+def _of_runs(made: Record) -> list[Any]:
+    """The processors on which the runs were made, or where there were none that of the drawing."""
+    runs = made.get("runs")
+    names = runs.get("processor") if isinstance(runs, dict) else None
+    return names if isinstance(names, list) else [made["processor"]]
 
 
 # Markdown ----------------------------------------------------------------------------------------------------

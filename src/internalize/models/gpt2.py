@@ -24,6 +24,8 @@ LAYER_NORM_EPSILON = 1e-5
 ROTARY_BASE = 10_000.0
 DEEPEST = 1_000
 """Layers. Each is made before anything is counted."""
+WIDEST = 1_000_000
+"""Units of a layer. The number of its weights must be one that can be counted."""
 
 Positions = Literal["absolute", "none", "rotary"]
 
@@ -66,6 +68,9 @@ class ModelConfig:
             f"must divide model.width = {self.width}, got {self.heads}",
         )
         require(self.mlp is None or self.mlp >= 1, "model.mlp", f"must be at least 1, got {self.mlp}")
+        for name, size in (("width", self.width), ("mlp", self.mlp or 1)):
+            good = size <= WIDEST
+            require(good, f"model.{name}", f"must be at most {WIDEST:,}: no machine holds more, got {size:,}")
         good = 0 < self.init_std < float("inf")
         require(good, "model.init-std", f"must be more than 0 and finite, got {self.init_std}")
         good = self.dropout is None or 0 < self.dropout < 1

@@ -166,9 +166,9 @@ def runs_compare_command(arguments: RunsCompareArguments) -> None:
     require(len(arguments.runs) >= 2, "runs", f"needs at least two to compare, got {len(arguments.runs)}")
     result = compare(arguments.runs, arguments.metric)
     if arguments.markdown:
-        print(markdown_table(*comparison_cells(result)))
+        print(plain(markdown_table(*comparison_cells(result))))
     elif arguments.latex:
-        print(latex_table(*comparison_cells(result)))
+        print(plain(latex_table(*comparison_cells(result))))
     else:
         print(json.dumps(result) if arguments.json else comparison_text(result))
 

@@ -148,10 +148,12 @@ def _threads() -> Finding:
 
 def _kernels() -> Finding:
     """Where numba keeps what it compiles; beside this file's package, as it looks there first."""
-    from numba import njit
-
     try:
+        from numba import njit
+
         njit(cache=True)(_kernels)  # looks for a place, and compiles nothing
+    except ImportError:  # which is told already
+        return Finding("kernels", "none without numba", there=False)
     except RuntimeError:
         why = "neither the installation nor the home folder can be written: every start compiles for a minute"
         return Finding(

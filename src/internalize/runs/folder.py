@@ -27,7 +27,7 @@ from internalize.configs.named import Source
 from internalize.contract import RunState
 from internalize.errors import BadInput, require
 from internalize.runs.location import find_folder, is_run_folder, no_run
-from internalize.runs.manifest import MANIFEST, require_unchanged, require_unlisted
+from internalize.runs.manifest import MANIFEST, read_checked, require_unchanged
 from internalize.runs.storage import (
     LOCK,
     NUMBER,
@@ -35,7 +35,6 @@ from internalize.runs.storage import (
     Shape,
     Unreadable,
     living_state,
-    parse_json,
     read_json,
     read_plain,
     read_rows,
@@ -181,7 +180,7 @@ class Run:
 
     def _stored_identity(self) -> dict[str, Any]:
         try:
-            stored = self._read_checked("config.json")
+            stored = read_checked(self.path, "config.json")
         except (ValueError, OSError) as error:
             raise BadInput("run", f"{self.path / 'config.json'} cannot be read: {reason_of(error)}") from None
         require(isinstance(stored, dict), "run", f"{self.path / 'config.json'} is not an object")
@@ -270,7 +269,7 @@ class Run:
         writes, the state is damaged, and `message` says why; a training goes on from its checkpoints then.
         """
         try:
-            said = require_shape(self._read_checked("status.json"), STATUS_SHAPE, needed=["state"])
+            said = require_shape(read_checked(self.path, "status.json"), STATUS_SHAPE, needed=["state"])
             if said["state"] not in STATES:
                 raise Unreadable(f"has state = {said['state'][:60]!r}")
             if said["state"] == RunState.DONE:
@@ -286,17 +285,6 @@ class Run:
         """How far it really is: who was killed is interrupted, whatever the status says."""
         said = RunState(self.status()["state"])
         return living_state(said, self.path)
-
-    def _read_checked(self, name: str) -> Any:
-        """The JSON in a file; `Unreadable` also where a finished run's manifest says something else."""
-        try:
-            content = read_plain(self.path / name)
-        except FileNotFoundError:
-            require_unlisted(self.path, name)
-            raise
-        found = parse_json(content)
-        require_unchanged(self.path, name, content)
-        return found
 
     def _read_object(self, name: str) -> dict[str, Any]:
         """The JSON object in a file; empty where the file is missing or damaged."""

@@ -19,8 +19,8 @@ from internalize.contract import RunState
 from internalize.errors import BadInput, require
 from internalize.runs.folder import Run
 from internalize.runs.location import run_folders
-from internalize.runs.manifest import MANIFEST, require_unchanged, require_unlisted
-from internalize.runs.storage import Unreadable, living_state, parse_json, read_plain, require_shape
+from internalize.runs.manifest import MANIFEST, read_checked
+from internalize.runs.storage import Unreadable, living_state, require_shape
 
 INDEX = ".index.sqlite"
 SCHEMA = 3
@@ -259,13 +259,9 @@ def _if_a(kind: type, value: Any) -> Any:
 def require_if_there(path: Path) -> None:
     """Refuse a file that is there and is no JSON object, and one that is gone from a finished run."""
     try:
-        try:
-            content = read_plain(path)
-        except FileNotFoundError:
-            require_unlisted(path.parent, path.name)
-            return
-        require_shape(parse_json(content), {})
-        require_unchanged(path.parent, path.name, content)
+        require_shape(read_checked(path.parent, path.name), {})
+    except FileNotFoundError:
+        return
     except Unreadable as error:
         raise BadInput("run", f"{path} {error}") from None
 

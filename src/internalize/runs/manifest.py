@@ -12,7 +12,9 @@ from typing import Any
 
 from internalize.runs.storage import (
     Unreadable,
+    parse_json,
     read_json,
+    read_plain,
     require_shape,
     write_json,
 )
@@ -57,10 +59,17 @@ def require_unchanged(folder: Path, name: str, content: bytes) -> None:
         raise Unreadable("is not what was written when the run was done")
 
 
-def require_unlisted(folder: Path, name: str) -> None:
-    """`Unreadable` if a file that is not there was there when the run was done."""
-    if name in (read_manifest(folder) or {}):
-        raise Unreadable("is missing, though the run is done")
+def read_checked(folder: Path, name: str) -> Any:
+    """The JSON in a file of a run; `Unreadable` also where it is not as it was when the run was done."""
+    try:
+        content = read_plain(folder / name)
+    except FileNotFoundError:
+        if name in (read_manifest(folder) or {}):
+            raise Unreadable("is missing, though the run is done") from None
+        raise
+    found = parse_json(content)
+    require_unchanged(folder, name, content)
+    return found
 
 
 def changed_files(folder: Path, thorough: bool = True) -> dict[str, str]:

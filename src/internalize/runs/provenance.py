@@ -192,7 +192,7 @@ def runs_trust_command(arguments: RunsTrustArguments) -> None:
         for path in files:
             _trust(path)
         if not files:
-            print(f"{name} brings no Python files: there is nothing to allow")
+            print(plain(f"{name} brings no Python files: there is nothing to allow"))
 
 
 def _trust(path: Path) -> None:

@@ -101,7 +101,9 @@ class Forecast:
     def require_sense(self) -> None:
         """Refuse what no machine can hold, or end."""
         for need in self.least:
-            said = f"{need.what} needs about {need.bytes / 1e9:.3g} GB of memory, more than any machine has"
+            said = (
+                f"{need.what} would need about {need.bytes / 1e9:.3g} GB of memory, more than any machine has"
+            )
             require(need.bytes < NO_MACHINE, need.field, said)
         self.require_time()
 

@@ -233,7 +233,7 @@ def _present(
         require(bool(collected.rows), "sweep", "no run is finished: there is nothing to write")
         cells = groups_cells(found, by, results)
         caption = groups_caption(collected.sweep.name)
-        print(markdown_table(*cells) if arguments.markdown else latex_table(*cells, caption))
+        print(plain(markdown_table(*cells) if arguments.markdown else latex_table(*cells, caption)))
         for said in (*warnings_beside(found), collected_text(collected)):
             remarks_console().print(said, soft_wrap=True)
         return

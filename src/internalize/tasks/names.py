@@ -97,7 +97,7 @@ FAMILIES: dict[str, tuple[str, str]] = {
 }  # fmt: skip
 """name → (what it is, the function in `groups` that makes it from n)."""
 
-_FORM = re.compile(r"(?P<family>flipflop|[CSAD])_?(?P<n>-?[0-9]{1,9})?(?::(?P<generators>.+))?")
+_FORM = re.compile(r"(?P<family>flipflop|[CSAD])_?(?P<n>-?[0-9]{1,18})?(?::(?P<generators>.+))?")
 
 
 def parse_task(text: str, field: str = "task", copies: Copies | None = None) -> Semiautomaton:

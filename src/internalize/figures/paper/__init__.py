@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from internalize.configs.named import is_object_name, load_object, own_files
 from internalize.errors import BadInput, closest, require
 from internalize.runs.location import runs_folder
-from internalize.runs.storage import read_json
+from internalize.runs.storage import Shape, read_json, require_shape
 
 if TYPE_CHECKING:
     from internalize.figures.figure import Figure
@@ -137,7 +137,11 @@ def _progress(found: dict[str, Any]) -> str:
 def _verdicts_told(folder: Path) -> str:
     """`3 confirmed, 1 planned`, from the results that are there."""
     try:
-        words = [claim["verdict"] for claim in read_json(folder / VERDICT)["claims"]]
-    except (OSError, ValueError, KeyError):
+        record = require_shape(read_json(folder / VERDICT), {"claims": (list,)}, needed=["claims"])
+        shape: Shape = {"verdict": (str,)}
+        words = [require_shape(claim, shape, needed=["verdict"])["verdict"] for claim in record["claims"]]
+    except FileNotFoundError:
         return "not made"
+    except (OSError, ValueError):
+        return "damaged"
     return ", ".join(f"{words.count(word)} {word}" for word in dict.fromkeys(words)) or "not judged"

@@ -57,6 +57,7 @@ class DiagramGrid:
 BATCHES = (1 / 512, 1 / 256, 1 / 128, 1 / 64, 1 / 32, 1 / 16, 1 / 4, 1.0, 4.0)
 SCALED_SIZES = ((8, 3), (12, 5), (16, 7), (20, 9))
 STEP_SIZES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 12.0, 16.0, 32.0)
+MOST_SEEDS = 10_000
 LENGTHS = (1.0, 2.0, 4.0, 8.0, 20.0, 40.0)
 THRESHOLDS = (1e-3, 1e-4, 1e-5, 1e-6, 1e-8, 1e-10)
 THRESHOLD_STEP_SIZES = (1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
@@ -215,7 +216,7 @@ class DiagramArguments:
     def __post_init__(self) -> None:
         require(self.d >= 2, "d", f"must be at least 2, got {self.d}")
         require(2 <= self.k <= self.d, "k", f"must lie in 2…d = {self.d}, got {self.k}")
-        require(self.seeds >= 1, "seeds", f"must be at least 1, got {self.seeds}")
+        require(1 <= self.seeds <= MOST_SEEDS, "seeds", f"must lie in 1…{MOST_SEEDS:,}, got {self.seeds:,}")
         good = self.workers is None or self.workers >= 1
         require(good, "workers", f"must be at least 1, got {self.workers}")
         require(len(self.which) >= 1, "which", f"must name some of {', '.join(get_args(Which))}")

@@ -76,7 +76,7 @@ def data_check_command(arguments: DataCheckArguments) -> int:
     with own_files():
         report = check_data(arguments)
     if arguments.json:
-        print(json.dumps(vars(report), ensure_ascii=False))
+        print(json.dumps(vars(report)))
     else:
         _print(report)
     return 0

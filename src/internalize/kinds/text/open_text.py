@@ -243,7 +243,7 @@ def show(arguments: Any) -> None:
     said = list(zip(rows, opened.answers(predictor, rows), strict=True))
     if arguments.json:
         found = [{**one.to_json(), "true_chain": opened.chain_of(row)} for row, one in said]
-        print(json.dumps(found, ensure_ascii=False))
+        print(json.dumps(found))
         return
     cells = [
         [escape(one.question), escape(one.chain) or "–", escape(_said(one.answer)),
@@ -262,7 +262,7 @@ def ask(arguments: Any) -> None:
     opened = open_text(arguments.run, arguments.device)
     said = opened.answer(arguments.inputs, arguments.budget, arguments.stage)
     if arguments.json:
-        print(json.dumps({"run": opened.title, **said.to_json()}, ensure_ascii=False))
+        print(json.dumps({"run": opened.title, **said.to_json()}))
         return
     console = Console(highlight=False, soft_wrap=True)
     console.print(f"[bold]{escape(_said(said.answer))}[/bold]  {_judged(said.right)}".rstrip())

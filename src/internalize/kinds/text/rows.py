@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from internalize.configs.codec import typed
-from internalize.configs.files import write_output
+from internalize.configs.files import require_whole_letters, write_output
 from internalize.configs.named import Copies, Source, is_object_name, load_object
 from internalize.errors import BadInput, require
 
@@ -118,7 +118,9 @@ def _lines_of(path: Path, config: RowsConfig, field: str) -> tuple[Iterable[tupl
 
 def _json(text: str, where: str) -> Any:
     try:
-        return json.loads(text)
+        value = json.loads(text)
+        require_whole_letters(text, value, where)
+        return value
     except (ValueError, RecursionError) as error:
         raise BadInput(where, f"is not JSON: {error}") from None
 

@@ -181,7 +181,7 @@ def check(arguments: Any) -> int:
         make_folder(arguments.out)
         write_output(arguments.out / "check.json", json.dumps(found, indent=1, ensure_ascii=False) + "\n")
     if arguments.json:
-        print(json.dumps(found, ensure_ascii=False))
+        print(json.dumps(found))
     else:
         _print_check(PlainConsole(), found)
     return 0 if verdict.holds else 1

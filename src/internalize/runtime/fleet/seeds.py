@@ -7,11 +7,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import torch
+
 from internalize.contract import RunState, named, still_speaking
 from internalize.display.terminal import PlainConsole, errors_console, fleet_view, results_table
 from internalize.errors import Interrupted, RunFailed, require
 from internalize.runs.folder import Run
-from internalize.runtime.execution import Execution, result_of, say_if_done
+from internalize.runtime.execution import Execution, resolve_device, result_of, say_if_done
 from internalize.runtime.fleet.driver import Outcome
 from internalize.runtime.fleet.pool import execute_many
 from internalize.runtime.kind import Columns, Prepared, prepare_by
@@ -54,7 +56,11 @@ class SideBySide:
 def train_side_by_side(
     prepared: Sequence[Prepared], execution: Execution, workers: int | None, title: str
 ) -> list[Outcome]:
-    """Train all of them, with a view of their progress; then say which failed, and why."""
+    """Train all of them, with a view of their progress; then say which failed, and why.
+
+    What this machine cannot hold or end is refused before any of them begins.
+    """
+    _require_possible(prepared, resolve_device(execution.device))
     results = prepared[0].kind.results
     view = None if execution.quiet else fleet_view(title, results.headline, unit=results.unit)
     outcomes = execute_many(prepared, execution, workers, view)
@@ -63,6 +69,13 @@ def train_side_by_side(
             text = f"{outcome.prepared.label}: {outcome.state}, {outcome.error}"
             errors_console().print(text, style="red", markup=False, emoji=False, soft_wrap=True)
     return outcomes
+
+
+def _require_possible(prepared: Sequence[Prepared], device: torch.device) -> None:
+    """What seeds have in common is counted once."""
+    shapes = {json.dumps({**one.identity.config, "seed": 0}, sort_keys=True): one for one in prepared}
+    for one in shapes.values():
+        one.kind.forecast(one, device).require_memory(device)
 
 
 def finished(outcomes: Sequence[Outcome]) -> list[Run]:
