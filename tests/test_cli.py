@@ -64,7 +64,7 @@ TRAIN = [
     ("--horizon 0", "horizon: must be at least 1, got 0"),
     ("--horizon -3", "horizon: must be at least 1, got -3"),
     ("--horizon three", "--horizon: must be a whole number, got 'three'"),
-    ("--horizon", "--horizon: 1 value(s) must follow"),
+    ("--horizon", "--horizon: a value must follow"),
     ("--iterations 0", "iterations: must be at least 1, got 0"),
     ("--iterations 2", "iterations: must be at least the 3 stages of left, got 2"),
     ("--batch 0", "batch: must be at least 1, got 0"),

@@ -106,7 +106,7 @@ def test_what_can_be_typed_after_a_command() -> None:
     assert train["--fresh"] is None
     assert train["--horizon"] == ()
     assert found["completion"].first == ("bash", "zsh", "fish")
-    assert found["ask"].takes_runs and found["runs compare"].takes_runs and not found["train"].takes_runs
+    assert [found[name].takes_runs for name in ("ask", "runs compare", "train")] == [True, True, False]
     fish = completion("fish", found, purposes())
     assert "-l preset -x -a 'paper laptop'" in fish
 

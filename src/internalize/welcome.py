@@ -122,9 +122,7 @@ complete -o filenames -F _internalize internalize
 """
 
 
-FISH_RUNS = (
-    "(set -q INTERNALIZE_RUNS; or set -l INTERNALIZE_RUNS runs; command ls $INTERNALIZE_RUNS 2>/dev/null)"
-)
+FISH_RUNS = "(set -q INTERNALIZE_RUNS; and command ls $INTERNALIZE_RUNS; or command ls runs 2>/dev/null)"
 
 
 def completion_command(arguments: CompletionArguments) -> None:
@@ -158,7 +156,7 @@ def completion(shell: Shell, commands: Mapping[str, Typed], purposes: Mapping[st
     first = " ".join([*dict.fromkeys(name.split()[0] for name in commands), "help"])
 
     def cases(known: Mapping[str, Sequence[str]], variable: str) -> str:
-        lines = {}
+        lines: dict[str, list[str]] = {}
         for name, words in known.items():  # commands that share their options share a line
             lines.setdefault(" ".join(words), []).append(f'"{name}"')
         return "\n".join(

@@ -13,6 +13,7 @@ import yaml
 from internalize import ChainConfig
 from internalize.cli import main
 from internalize.configs.command_line import parse
+from internalize.curricula.curriculum import METHODS
 from internalize.errors import BadInput
 from internalize.kinds.chain.commands import TrainArguments
 from internalize.kinds.chain.presets import LAPTOP, preset_in
@@ -48,6 +49,15 @@ def test_words_depart_from_the_preset_that_they_name() -> None:
     assert preset_in(["--preset=paper"]) == ChainConfig()
     with pytest.raises(BadInput, match="preset"):
         preset_in(["--preset", "phone"])
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_preset_serves_every_method(method: str) -> None:
+    words = ["--preset", "laptop", "--method", method, "--task", "C3", "--horizon", "5"]
+    arguments = parse(TrainArguments, words, "internalize train", TrainArguments.defaults(words))
+    assert arguments.config.method == method
+    assert arguments.config.model == LAPTOP.model
+    arguments.config.check({})  # nothing in it is refused
 
 
 SMALL = {

@@ -16,6 +16,7 @@ import pytest
 from internalize import Run
 from internalize.benchmarks.store import make_runs
 from internalize.cli import main
+from internalize.contract import shortcomings
 from internalize.display.plots import text_plot
 from internalize.errors import BadInput
 from internalize.runs.folder import Identity
@@ -175,6 +176,23 @@ def test_the_cost_is_that_until_the_answer_came_at_once(tmp_path: Path, capsys: 
     assert [row[:end].split()[-1] for row in rows] == ["2.1e12", ">3.0e12", "–"]
 
 
+def test_a_stage_that_does_not_ask_for_the_last_state_is_listed_with_its_own_target(
+    tmp_path: Path, capsys: Output
+) -> None:
+    done_run(tmp_path, "inductive", 0, 0.5, id_target_accuracy=0.99, stage=3, stages=7)
+    assert main(["runs", "--out", str(tmp_path)]) == 0
+    assert "99.0 % (q_T 50.0 %)" in capsys.readouterr().out
+
+
+def test_what_has_to_stand_below_the_results() -> None:
+    summary = {"succeeded": False, "stage": 2, "stages": 5, "samples": 19_200, "possible_inputs": 32.0}
+    early, toy = shortcomings(summary, "runs/x")
+    assert "ended at stage 2 of 5; internalize diagnose runs/x" in early
+    assert toy.startswith("a toy (32 possible inputs, 19,200 samples seen)")
+    good = {**summary, "succeeded": True, "internalized": True, "possible_inputs": 3.0**16}
+    assert shortcomings(good, "runs/x") == []
+
+
 def test_listing_needs_no_torch(tmp_path: Path) -> None:
     """Torch takes seconds to import; a listing has to be there within one."""
     make_runs(tmp_path, 3)
@@ -233,16 +251,16 @@ def test_groups_are_compared_by_seed(tmp_path: Path, capsys: Output) -> None:
     assert pair["interval"] == pytest.approx([-0.6231, -0.2269], abs=1e-4)
     assert pair["mcnemar_p"] == pytest.approx(2 * 0.5**4)
     assert main(["runs", "compare", str(tmp_path / "left"), str(tmp_path / "right")]) == 0
-    assert "difference -0.425 over 4 pair(s), 95 % interval [-0.62" in capsys.readouterr().out
+    assert "difference -0.425 over 4 pairs, 95 % interval [-0.62" in capsys.readouterr().out
 
 
 def test_single_runs_are_compared_whatever_their_seeds(tmp_path: Path, capsys: Output) -> None:
     one, two = done_run(tmp_path, "left", 0, 0.9), done_run(tmp_path, "left", 1, 0.8)
     assert main(["runs", "compare", str(one), str(two)]) == 0
     text = capsys.readouterr().out
-    assert "mean 0.9 [0.89, 0.91] over 1 run(s)" in text
-    assert "differ in: seed" in text
-    assert "difference -0.1 over 1 pair(s), one pair: no interval" in text
+    assert "mean 0.9 [0.89, 0.91] over 1 run;" in text
+    assert "differ in: seed (0, 1)" in text
+    assert "difference -0.1 over 1 pair, one pair: no interval" in text
     done_run(tmp_path, "cot", 1, 0.7)
     for words, complaint in (
         ([str(one)], "needs at least two"),

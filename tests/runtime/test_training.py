@@ -245,7 +245,7 @@ def test_more_threads_than_cores_are_said_to_be_slow_once(
     for count, said in ((3, 1), (2, 0)):
         out = ["--threads", str(count), "--out", str(tmp_path / str(count))]
         assert main([*words.split(), *measured.split(), *out]) == 0
-        complaint = f"internalize: warning: {count} threads share 2 usable core(s)"
+        complaint = f"internalize: warning: {count} threads share 2 usable cores"
         assert capsys.readouterr().err.count(complaint) == said
 
 

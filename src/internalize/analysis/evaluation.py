@@ -157,9 +157,9 @@ class AskArguments(TrustOption):
 
     run: RunPath
     """The run: its folder, a unique part of its name, the beginning of its hash, or latest."""
-    inputs: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="INPUT")]
-    """The symbols, by their names, with spaces or commas between. Another length than the run's own is read
-    where the model can (rotary or no positions)."""
+    words: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="INPUT")]
+    """The symbols, by their names, with spaces or commas between, in quotes or not. Another length than the
+    run's own is read where the model can (rotary or no positions)."""
     stage: int | None = None
     """Ask the weights at the end of this stage; the final ones if not given."""
     budget: int | None = None
@@ -167,6 +167,13 @@ class AskArguments(TrustOption):
     device: Device = "auto"
     json: bool = False
     """Print one JSON object."""
+
+    def __post_init__(self) -> None:
+        require(bool(self.words), "ask", 'INPUT is missing: what to ask, for example "1 0 1 1"')
+
+    @property
+    def inputs(self) -> str:
+        return " ".join(self.words)
 
 
 def ask_command(arguments: AskArguments) -> None:

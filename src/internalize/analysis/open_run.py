@@ -123,9 +123,9 @@ class OpenChain(OpenStages):
         config = self.trained.config
         if horizon == config.horizon:
             return OpenChain(self.run, self.config, self.trained)
-        why = f"must have {config.horizon} symbols, got {horizon}: {self.title} was trained with"
+        why = f"must be {config.horizon} symbols, got {horizon}: {self.title} was trained with"
         fixed = config.model.positions == "absolute" and config.model.network is None
-        require(not fixed, field, f"{why} absolute positions (rotary or no positions can read other lengths)")
+        require(not fixed, field, f"{why} absolute positions; train with --model.positions rotary for others")
         hinted = self.trained.curriculum.length_hint
         require(not hinted, field, f"{why} a token for each length of an answer, and knows no others")
         longer = replace(config, horizon=horizon)

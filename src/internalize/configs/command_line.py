@@ -21,7 +21,8 @@ PLAIN_WORDS = {
     _OPTIONAL % "INT": r"\1: must be a whole number, got \2",
     _OPTIONAL % "FLOAT": r"\1: must be a number, got \2",
     r"Error parsing (\S+): Could not parse arguments \[(.*)\] into .*float\]": r"\1: must be numbers, got \2",
-    r"Missing value for argument '(\S+)'. Expected (\d+) values.": r"\1: \2 value(s) must follow",
+    r"Missing value for argument '(\S+)'. Expected 1 values.": r"\1: a value must follow",
+    r"Missing value for argument '(\S+)'. Expected (\d+) values.": r"\1: \2 values must follow",
     r"Missing from internalize [^:]*: (\S+) (.*) \(required\)": r"\1 is missing: \2",
     r"Unrecognized options: ": r"unknown: ",
 }
@@ -158,7 +159,7 @@ def _options_below(arguments: type[Any], prefix: str) -> dict[str, tuple[str, ..
 
 
 def positional_of(arguments: type[Any]) -> tuple[str, tuple[str, ...]]:
-    """What the first word is called that belongs to no option, and what there is to choose from, if anything."""
+    """What the first word is called that belongs to no option, and what there is to choose from."""
     import tyro
 
     hints = get_type_hints(arguments, include_extras=True)

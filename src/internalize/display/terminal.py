@@ -115,7 +115,7 @@ class Pace:
 
     def left(self, stage: Stage) -> str:
         rate = self.rate()
-        return f"{duration((stage.steps - stage.step) / rate)} left" if rate else "…"
+        return f"at most {duration((stage.steps - stage.step) / rate)} left" if rate else "…"
 
 
 def results_table(title: str, columns: list[str], rows: list[list[str]]) -> RichTable:

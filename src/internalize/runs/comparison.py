@@ -9,11 +9,12 @@ from statistics import fmean
 from typing import Any
 
 from internalize.configs.codec import changed_fields
-from internalize.contract import RunState
+from internalize.contract import RunState, named
 from internalize.display.terminal import plain
 from internalize.errors import BadInput, require
 from internalize.runs.folder import Run
 from internalize.runs.location import find_folders, is_pattern, run_folders
+from internalize.runs.table import flat
 from internalize.statistics import Rate, wilson
 from internalize.statistics.groups import mcnemar, paired_difference
 
@@ -105,6 +106,14 @@ def _different_fields(one: Run, other: Run) -> str:
     return ", ".join(name.removeprefix("config.") for name in changed) or "nothing"
 
 
+def _values(one: Run, other: Run) -> dict[str, list[Any]]:
+    """Field → its value in the one run and in the other."""
+    both = [flat(run.identity().to_json()) for run in (one, other)]
+    names = dict.fromkeys(name for values in both for name in values)
+    found = {name.removeprefix("config."): [values.get(name) for values in both] for name in names}
+    return {name: values for name, values in found.items() if values[0] != values[1]}
+
+
 def _alone(group: Group, metric: str, values: dict[int, float]) -> dict[str, Any]:
     """The metric's mean with its interval, and the share of successes with Wilson's."""
     successes = [bool(run.summary().get("succeeded")) for run in group.runs.values()]
@@ -138,8 +147,14 @@ def _against(first: Group, other: Group, before: dict[int, float], after: dict[i
         pairs = [(next(iter(before)), next(iter(after)))]
     else:
         pairs = [(seed, seed) for seed in seeds]
-    changed = _different_fields(next(iter(first.runs.values())), next(iter(other.runs.values())))
-    result: dict[str, Any] = {"first": first.name, "second": other.name, "fields": changed, "pairs": len(pairs)}
+    examples = next(iter(first.runs.values())), next(iter(other.runs.values()))
+    result: dict[str, Any] = {
+        "first": first.name,
+        "second": other.name,
+        "fields": _different_fields(*examples),
+        "values": _values(*examples),
+        "pairs": len(pairs),
+    }
     if not pairs:
         return result
     found = paired_difference([before[a] for a, _ in pairs], [after[b] for _, b in pairs])
@@ -178,21 +193,32 @@ def _with_interval(value: float, interval: list[float] | None, sign: str = "") -
     return f"{value:{sign}.4g}{spread}"
 
 
+def _told(values: dict[str, list[Any]]) -> str:
+    """`method (left, cot), model.width (32, 64)`: the first run's value, then the second's."""
+    shown = {name: ["–" if v is None else str(v) for v in pair] for name, pair in values.items()}
+    return ", ".join(f"{name} ({one}, {other})" for name, (one, other) in shown.items()) or "nothing"
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
 def comparison_text(result: dict[str, Any]) -> str:
     """What `compare` found, for people."""
-    lines = [f"{result['metric']}"]
+    lines = [named(result["metric"])]
     for group in result["groups"]:
         low, high = group["success_interval"]
         mean = group["mean_interval"]
         spread = f" [{mean[0]:.4g}, {mean[1]:.4g}]" if mean else ""
         left_out = f", {group['unfinished']} unfinished left out" if group["unfinished"] else ""
+        runs = _counted(group["runs"], "run")
         lines.append(
-            f"  {group['name']}: mean {group['mean']:.4g}{spread} over {group['runs']} run(s); succeeded "
+            f"  {group['name']}: mean {group['mean']:.4g}{spread} over {runs}; succeeded "
             f"{group['succeeded']} of {group['runs']} [{100 * low:.0f} %, {100 * high:.0f} %]{left_out}"
         )
         lines += [f"  {group['name']}: left out, damaged: {reason}" for reason in group["damaged"]]
     for pair in result["differences"]:
-        lines += ["", f"{pair['second']} against {pair['first']}", f"  differ in: {pair['fields']}"]
+        lines += ["", f"{pair['second']} against {pair['first']}", f"  differ in: {_told(pair['values'])}"]
         if not pair["pairs"]:
             lines.append("  no seed in common: nothing to pair")
             continue
@@ -200,6 +226,7 @@ def comparison_text(result: dict[str, Any]) -> str:
         spread = (
             f"95 % interval [{interval[0]:+.4g}, {interval[1]:+.4g}]" if interval else "one pair: no interval"
         )
-        lines.append(f"  difference {pair['difference']:+.4g} over {pair['pairs']} pair(s), {spread}")
-        lines.append(f"  successes: McNemar's exact test p = {pair['mcnemar_p']:.3g}")
+        lines.append(f"  difference {pair['difference']:+.4g} over {_counted(pair['pairs'], 'pair')}, {spread}")
+        if pair["pairs"] > 1:  # one pair tells nothing about seeds
+            lines.append(f"  successes: McNemar's exact test p = {pair['mcnemar_p']:.3g}")
     return plain("\n".join(lines))

@@ -119,7 +119,8 @@ def threads(count: int | None) -> Iterator[None]:
 @cache  # said once, however often a command computes
 def _warn_of_waiting(wanted: int, cores: int) -> None:
     """No refusal: a run that was made with more threads than cores is repeated to the bit only with as many."""
-    text = f"{wanted} threads share {cores} usable core(s) and wait for each other: this will be slow"
+    there = "1 usable core" if cores == 1 else f"{cores} usable cores"
+    text = f"{wanted} threads share {there} and wait for each other: this will be slow"
     warnings.warn(text, RunWarning, stacklevel=2)
 
 
@@ -141,11 +142,17 @@ def announce(prepared: Prepared, execution: Execution) -> None:
     prepared.kind.forecast(prepared, device).require_memory(device)
     with threads(execution.threads):
         guess = prepared.kind.forecast(prepared, device, timed=True)
+    most = "at most about" if _may_end_early(prepared.config) else "about"
     errors_console().print(
-        f"{prepared.label}: {guess.parameters:,} parameters; about {duration(guess.seconds or 0.0)} and "
+        f"{prepared.label}: {guess.parameters:,} parameters; {most} {duration(guess.seconds or 0.0)} and "
         f"{guess.memory_bytes / 2**20:,.0f} MB",
         soft_wrap=True,
     )
+
+
+def _may_end_early(config: Any) -> bool:
+    """Whether the iterations are only the most that a run may take: it ends when all is learned."""
+    return bool(getattr(getattr(config, "schedule", None), "stop_early", False))
 
 
 def observers_for(prepared: Prepared, execution: Execution) -> list[Observer]:

@@ -158,7 +158,7 @@ def groups_table(
 
 
 def warnings_beside(groups: Sequence[FieldGroup]) -> list[str]:
-    """What has to stand beside rates of success; nothing where every run got to its last stage, and is silent."""
+    """What has to stand beside rates of success; nothing where all runs got to the end, and are silent."""
     found, count = [], sum(group.speaking for group in groups)
     if count:
         what = f"{count} of the successes are runs that were to lose their words and still speak"

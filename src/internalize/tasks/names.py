@@ -32,6 +32,17 @@ if TYPE_CHECKING:
     from internalize.tasks.semiautomaton import Semiautomaton
 
 KEYS = ["name", "states", "symbols", "transitions", "initial_state", "outputs", "accepting"]
+ALSO_CALLED = {
+    "start": "initial_state",
+    "initial": "initial_state",
+    "alphabet": "symbols",
+    "inputs": "symbols",
+    "accept": "accepting",
+    "final": "accepting",
+    "delta": "transitions",
+    "output": "outputs",
+}
+"""What other people's files call these keys → the key."""
 SUFFIXES = (".json", ".yaml", ".yml")
 FSM_SUFFIXES = (".fsm", ".att")
 EXPRESSION = "regex:"
@@ -43,7 +54,9 @@ def read_semiautomaton(path: Path, field: str) -> Semiautomaton:
     where = f"{field} ({path.name})"
     require(isinstance(data, dict), where, f"must be an object with the keys {', '.join(KEYS)}")
     for key in data:
-        require(key in KEYS, where, f"unknown key {key!r}{closest(str(key), KEYS)}; known: {', '.join(KEYS)}")
+        known = ALSO_CALLED.get(str(key))
+        near = f" (did you mean {known!r}?)" if known else closest(str(key), KEYS)
+        require(key in KEYS, where, f"unknown key {key!r}{near}; known: {', '.join(KEYS)}")
     rows, name = data.get("transitions"), data.get("name", path.stem)
     entries = rows if isinstance(rows, list) else rows.values() if isinstance(rows, dict) else [None]
     good = all(isinstance(row, list | dict) for row in entries)

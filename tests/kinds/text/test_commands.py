@@ -60,7 +60,7 @@ def test_refusals_are_one_line_and_write_nothing(tmp_path: Path, capsys: pytest.
         ({"data": str(empty)}, "data (empty.jsonl): the file is empty"),
         ({"eval": f"ood={strange}"}, "eval ood (strange.jsonl), line 1: has 'x7', which no training row has"),
         ({"eval": "test.jsonl"}, "eval: must have the form NAME=FILE, got 'test.jsonl'"),
-        ({"model": "gpt2"}, "model: there is no folder or config.json gpt2; nothing is fetched"),
+        ({"model": "gpt2"}, "model: there is no folder or config.json gpt2 here, and nothing is fetched"),
         ({"model": bad_model(tmp_path, "pickled")}, "pytorch_model.bin'], a pickle, not safetensors"),
         ({"model": bad_model(tmp_path, "bare"), "tokenizer": bad_model(tmp_path, "no-tokenizer")},
          "no-tokenizer has no tokenizer (none of tokenizer.json"),

@@ -165,7 +165,9 @@ class TextConfig:
 
     def require_files(self) -> None:
         """What has no default, and must be asked for."""
-        for name, what in (("data", "a file of training rows"), ("model", "a folder or a config.json")):
+        small = '{"model_type": "gpt2", "n_layer": 2, "n_embd": 64, "n_head": 4}'
+        model = f"a Hugging Face folder, or a JSON file such as {small} for a new model, with --tokenizer words"
+        for name, what in (("data", "a file of training rows"), ("model", model)):
             if not getattr(self, name):
                 raise BadInput(name, f"is missing: name {what}")
 

@@ -62,7 +62,8 @@ def find_model(name: str, dropout: float, init_std: float | None, field: str = "
     from transformers import AutoConfig
 
     path = Path(name)
-    require(path.exists(), field, f"there is no folder or config.json {name}; nothing is fetched")
+    why = f"there is no folder or config.json {name} here, and nothing is fetched from the internet"
+    require(path.exists(), field, why)
     if path.is_dir():
         _require_safetensors(path, field)
     described = path / "config.json" if path.is_dir() else path

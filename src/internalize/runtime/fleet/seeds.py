@@ -45,9 +45,8 @@ class SideBySide:
 
     def train(self, prepared: Prepared, execution: Execution) -> list[Outcome]:
         every = self.with_seeds(prepared)
-        for other in (
-            every[1:] if not execution.quiet and not execution.fresh else []
-        ):  # of the first it was said
+        silent = execution.quiet or execution.fresh
+        for other in [] if silent else every[1:]:  # of the first it was said
             if (folder := other.folder(execution.out)).exists():
                 say_if_done(other, folder)
         return train_side_by_side(every, execution, self.workers, f"{self.seeds} seeds")
