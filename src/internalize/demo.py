@@ -82,9 +82,8 @@ def demo_command(arguments: DemoArguments) -> None:
     outcomes = execute_many(runs_to_do, execution, observer=view)
     runs = require_finished(outcomes)
     ways = measure_ways(runs, arguments.device)
-    path = arguments.out / "index.html"
-    write_output(path, demo_page(ways, base))
-    explorer = arguments.out / "explorer.html"
+    path, explorer = arguments.out / "index.html", arguments.out / "explorer.html"
+    write_output(path, demo_page(ways, base, explorer.name))
     with errors_console().status("a page in which the three models answer"):
         out_loud, untaught, internalized = (run.path for run in runs)
         write_explorer([internalized, out_loud, untaught], explorer)
@@ -143,16 +142,21 @@ def measure_ways(runs: list[Run], device: str) -> list[Way]:
     return [Way(*way) for way in zip(METHODS.values(), runs, medians, strict=True)]
 
 
-def demo_page(ways: list[Way], config: ChainConfig) -> str:
+def demo_page(ways: list[Way], config: ChainConfig, explorer: str) -> str:
+    """explorer: the address of the page in which the models answer, seen from this one."""
     internalized = ways[-1]
     provenance = internalized.run.provenance()
+    stays = internalized.run.summary()["internalized"]
     return page.page(
-        "Learning through internalization",
+        "The words go, the answer stays" if stays else "The words went, and the answer with them",
         f"A transformer of depth {config.model.depth} and width {config.model.width} reads "
         f"{config.horizon} digits, each 0, 1 or 2, and says what is left when their sum is divided by 3. "
-        f"Trained three ways, each until it has learned its task or for {config.iterations:,} iterations, "
-        f"seed {config.seed}.",
+        f"The same network was trained in three ways, each until it had learned its task or for "
+        f"{config.iterations:,} iterations (seed {config.seed}).",
         [
+            *(page.told(*paragraph) for paragraph in story(ways)),
+            page.link(explorer, "Ask these three networks yourself"),
+            page.heading("In numbers"),
             page.table(COLUMNS, [result_cells(way) for way in ways]),
             page.paragraph(
                 "ID: accuracy on inputs drawn as in training, of which hardly any was ever seen there. "
@@ -166,7 +170,8 @@ def demo_page(ways: list[Way], config: ChainConfig) -> str:
                     accuracy_curve(internalized.run), "Accuracy of the internalized model over training"
                 ),
                 "Final-state accuracy over training. At each dotted line one more state of the chain is no "
-                "longer shown; after the last one the model answers with the final state alone.",
+                "longer shown, and accuracy may fall until the model can do without it; after the last one "
+                "the model answers with the final state alone. The line across is chance.",
             ),
             page.heading("Go on"),
             page.preformatted(
@@ -178,6 +183,49 @@ def demo_page(ways: list[Way], config: ChainConfig) -> str:
         f"internalize {provenance['internalize']}, torch {provenance['torch']}, {provenance['processor']}, "
         f"{provenance['threads']} thread for each run, {provenance['created']}",
     )
+
+
+GUESSING = 0.05
+"""An accuracy is called guessing where it is no more than so much above chance."""
+
+
+def story(ways: list[Way]) -> list[tuple[str, str]]:
+    """What happened, in three short paragraphs, with the numbers of these runs."""
+    summaries = [way.run.summary() for way in ways]
+    untaught, internalized = summaries[1:]
+    right = [percent(summary["id_accuracy"]) for summary in summaries]
+    took = [f"{summary['iterations']:,} iterations" for summary in summaries]
+    tokens = [f"{summary['response_length']:.0f} tokens" for summary in summaries]
+    guesses = untaught["id_accuracy"] < 1 / 3 + GUESSING
+    faster = ways[0].seconds_per_answer / ways[2].seconds_per_answer
+    if internalized["internalized"]:
+        end = (
+            f"After {took[2]} it says the answer at once: {tokens[2]} instead of {tokens[0]}, "
+            f"{faster:.1f} times as fast, and right on {right[2]} of new inputs."
+        )
+    else:
+        reached = f"stage {internalized['stage']} of {internalized['stages']}"
+        end = (
+            f"It did not go through: after {took[2]} it is at {reached}, writes {tokens[2]}, "
+            f"and is right on {right[2]} of new inputs."
+        )
+    return [
+        (
+            "Out loud.",
+            f"It writes down every sum on the way; an answer has {tokens[0]}, with its end. So it learned the "
+            f"task in {took[0]}, and is right on {right[0]} of new inputs.",
+        ),
+        (
+            "At once, untaught.",
+            f"It should say the answer alone, from the beginning. After {took[1]} it is right on {right[1]}"
+            + ("; guessing would give 33.3 %." if guesses else " of new inputs."),
+        ),
+        (
+            "Internalized.",
+            "First it learned out loud. Then the sums were taken away, from the first one on, one at each "
+            f"stage. {end}",
+        ),
+    ]
 
 
 def accuracy_curve(run: Run) -> Any:

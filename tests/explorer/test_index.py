@@ -45,6 +45,14 @@ def test_runs_are_filtered_sorted_and_looked_at(fresh_browser: Browser, page: Pa
     assert fresh_browser.complaints() == []
 
 
+def test_missing_explorers_are_written_and_others_left_alone(page: Path) -> None:
+    runs = page.parent
+    assert main(["runs", "page", "--out", str(runs), "--explorers"]) == 0
+    assert (runs / "good" / "explorer.html").read_text() == "the explorer"
+    assert "internalize.answer" in (runs / HOSTILE / "explorer.html").read_text(encoding="utf-8")
+    assert '"explorer":null' not in page.read_text(encoding="utf-8")
+
+
 def test_a_long_curve_is_thinned_and_keeps_its_ends(tmp_path: Path) -> None:
     rows = [{"event": "evaluation", "iteration": i, "id_accuracy": i / 999} for i in range(1000)]
     (tmp_path / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))

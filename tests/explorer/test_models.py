@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,12 @@ import torch
 from torch import Tensor
 
 import internalize.explorer
-from internalize.explorer.subject import probe_targets, round_weights
+from internalize import Execution, ScheduleConfig, train
+from internalize.explorer.bundle import describe_task
+from internalize.explorer.subject import open_subject, probe_targets, round_weights
 from internalize.measure.predictor import TransformerPredictor
 from internalize.models.gpt2 import GPT2, run_with_attention
+from tests.conftest import SMALL
 from tests.explorer.conftest import Made
 
 ASSETS = Path(internalize.explorer.__file__).parent / "assets"
@@ -169,3 +173,18 @@ def test_the_hand_written_model_is_exact(made: Made, ask: Ask) -> None:
             rows = seen["attention"][layer][head]
             last = record.weights[0, head, -1]
             assert torch.allclose(torch.tensor(rows[-1], dtype=torch.float64), last.detach(), atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["C3", "regex:(0|1)*11"])
+def test_the_truth_is_pythons(node: str, tmp_path: Path, name: str) -> None:
+    """On all inputs; also where an output is said in place of the last state."""
+    config = replace(SMALL, task=name, method="cot", iterations=1, schedule=ScheduleConfig())
+    subject = open_subject(train(config, Execution(out=tmp_path)).path)
+    inputs = all_inputs(4, subject.task.symbols)
+    program = (
+        f"const {{ trace }} = require({json.dumps(str(ASSETS / 'model.js'))}), [task, inputs] = JSON.parse("
+    )
+    program += "require('fs').readFileSync(0)); console.log(JSON.stringify(inputs.map((s) => trace(task, s))))"
+    question = json.dumps([describe_task(subject), inputs.tolist()])
+    done = subprocess.run([node, "-e", program], input=question, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == subject.task.trace(inputs).tolist()

@@ -153,6 +153,46 @@ def test_changes_of_one_symbol_are_shown_and_can_be_taken(browser: Browser) -> N
     assert sum(a != b for a, b in zip(before, after, strict=True)) == 1
 
 
+def test_all_stages_at_once_are_what_every_stage_answers(browser: Browser, made: Made) -> None:
+    """Every line of dots against Python's answer of that stage, on inputs of both distributions; and it leads
+    there."""
+    subject = made.subjects[0]
+    lines = (
+        "[...document.querySelectorAll('.stair')].map((line) => [...line.querySelectorAll('.dot')]"
+        ".filter((dot) => dot.classList.length > 1).sort((a, b) => a.style.gridColumn - b.style.gridColumn)"
+        ".map((dot) => [Number(dot.style.gridColumn) - 1, dot.classList.contains('right')]))"
+    )
+    for button in ("random-id", "random-ood"):
+        before = drawn(browser)
+        browser.click(f"#{button}")
+        settle(browser, before)
+        symbols = [int(s) for s in browser.run("document.getElementById('typed').value")]
+        truth = subject.task.trace(torch.tensor([symbols]))[0].tolist()
+        expected = []
+        for stage in subject.stages:
+            said = subject.predictor(stage).generate(torch.tensor([symbols]))
+            states = [t - subject.task.symbols for t in said[0].tolist() if t < subject.renderer.vocabulary.eos]
+            expected.append(
+                [[t, state == truth[t]] for t, state in zip(subject.shown(stage), states, strict=True)]
+            )
+        assert browser.run(lines) == expected
+    before = drawn(browser)
+    browser.run("document.querySelectorAll('.stair')[2].click()")
+    settle(browser, before)
+    assert stage_of(browser) == "Stage 3 of 4"
+    assert browser.run("[...document.querySelectorAll('.stair')].findIndex((e) => e.matches('.here'))") == 2
+
+
+def test_only_what_internalized_is_called_so() -> None:
+    assert bundles.label_of("left", 4, {"internalized": True}) == "Internalized"
+    assert bundles.label_of("inductive", 4, {"internalized": False}) == "Not internalized (leaps)"
+    assert bundles.label_of("left", 4, {}) == "Not internalized", "a run that has not ended"
+    assert bundles.label_of("cot", 1, {"internalized": False}) == "Chain of thought"
+    twins = [{"label": "End to end", "seed": 1}, {"label": "End to end", "seed": 2}, {"label": "x", "seed": 3}]
+    bundles.tell_apart(twins)
+    assert [model["label"] for model in twins] == ["End to end, seed 1", "End to end, seed 2", "x"]
+
+
 def test_curve_and_matrix_lead_to_a_stage(browser: Browser) -> None:
     """A click into the third row and first column of the matrix: stage 3, made to write one state."""
     place = browser.run(
@@ -408,7 +448,10 @@ def test_the_page_of_the_documentation_answers(fresh_browser: Browser) -> None:
     """The demo's seed 0, on 205 of all inputs: out loud and internalized it is right, untaught at chance."""
     page = Path(__file__).parents[2] / "docs" / "explorer.html"
     assert page.stat().st_size < 3_000_000
+    fresh_browser.size(390, 800)
     fresh_browser.open(page.as_uri())
+    assert fresh_browser.run("document.documentElement.scrollWidth") == 390, "it fits a phone"
+    assert fresh_browser.run("document.getElementById('board').scrollWidth") <= 390
     right = (
         "(model, stage) => { let n = 0; for (let i = 0; i < 205; i++) n += internalize.answer("
         "(i * 209987).toString(3).padStart(16, '0'), stage, null, model).right; return n / 205; }"

@@ -15,18 +15,25 @@ from internalize.display.live import Watched, rows_so_far
 from internalize.display.terminal import Pace, own_target, percent
 
 _STYLE = """
-:root { color-scheme: light dark; --ink: #1d2126; --paper: #ffffff; --soft: #5b6470; --line: #d9dde3;
-        --card: #f6f7f9; --good: #00704f; --bad: #b04a00; }
+:root { color-scheme: light dark; --ink: #1c2024; --paper: #ffffff; --soft: #5f6973; --line: #e2e5e9;
+        --card: #f6f7f8; --good: #0072b2; --bad: #b84a00;
+        --serif: "Charter", "Iowan Old Style", "Source Serif Pro", "Palatino Linotype", Georgia,
+                 "DejaVu Serif", serif; }
 @media (prefers-color-scheme: dark) {
-  :root { --ink: #e6e8eb; --paper: #16191d; --soft: #9aa3ae; --line: #343a42; --card: #1f2329;
-          --good: #4cc9a0; --bad: #ff9d5c; } }
+  :root { --ink: #e7eaed; --paper: #15181b; --soft: #9ba5ae; --line: #2d3338; --card: #1c2024;
+          --good: #56b4e9; --bad: #ff9550; } }
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--paper); color: var(--ink);
-       font: 16px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }
-main { max-width: 56rem; margin: 0 auto; padding: 2rem 1.25rem 4rem; }
-h1 { font-size: 1.7rem; line-height: 1.2; margin: 0 0 .5rem; }
-h2 { font-size: 1.2rem; margin: 2.2rem 0 .6rem; }
-p.lead { color: var(--soft); font-size: 1.05rem; margin-top: 0; }
+       font: 15px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "DejaVu Sans", sans-serif; }
+main { max-width: 56rem; margin: 0 auto; padding: 1.7rem 1.25rem 3rem; }
+.kicker { margin: 0; color: var(--good); font-size: .82rem; letter-spacing: .03em; }
+h1 { font: 600 2.15rem/1.15 var(--serif); letter-spacing: -.01em; margin: .15rem 0 .5rem;
+     overflow-wrap: anywhere; }
+h2 { font: 600 1.25rem/1.25 var(--serif); margin: 2.2rem 0 .6rem; }
+p.lead, p.told { font: 1.08rem/1.5 var(--serif); max-width: 46rem; margin-top: 0; text-wrap: pretty; }
+p.told strong { color: var(--good); }
+a.open { display: inline-block; background: var(--good); color: var(--paper); text-decoration: none;
+         border-radius: 7px; padding: .45rem 1rem; margin: .3rem 0 .6rem; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 th, td { padding: .45rem .7rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
@@ -71,7 +78,8 @@ def page(title: str, lead: str, sections: Sequence[str], footer: str) -> str:
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{html.escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n<main>\n"
-        f'<h1>{html.escape(title)}</h1>\n<p class="lead">{html.escape(lead)}</p>\n'
+        f'<p class="kicker">Learning through internalization</p>\n<h1>{html.escape(title)}</h1>\n'
+        f'<p class="lead">{html.escape(lead)}</p>\n'
         + "\n".join(sections)
         + f"\n<footer>{html.escape(footer)}</footer>\n</main>\n</body>\n</html>\n"
     )
@@ -102,6 +110,16 @@ def details(summary: str, content: str) -> str:
 
 def paragraph(text: str) -> str:
     return f"<p>{html.escape(text)}</p>"
+
+
+def told(word: str, text: str) -> str:
+    """A paragraph of a story, with the word that it is about in front."""
+    return f'<p class="told"><strong>{html.escape(word)}</strong> {html.escape(text)}</p>'
+
+
+def link(address: str, text: str) -> str:
+    """A way to another page, as a button."""
+    return f'<p><a class="open" href="{html.escape(address)}">{html.escape(text)}</a></p>'
 
 
 def png_image(content: bytes, alt: str) -> str:
@@ -224,7 +242,8 @@ def live_page(
         sections += [heading("Stage by stage"), _stages(measured)]
     if said:
         judged = [[*row, "right" if row[-2] == row[-1] else "wrong"] for row in said]
-        sections += [heading("What it says"), table(["stage", "input", "answer", "truth", ""], judged)]
+        moods = ["good faint" if row[-1] == "right" else "bad faint" for row in judged]
+        sections += [heading("What it says"), table(["stage", "input", "answer", "truth", ""], judged, moods)]
     text = page(watched.title, lead, sections, f"{time.strftime('%Y-%m-%d %H:%M:%S')}; {state}")
     if stage is None:
         return text

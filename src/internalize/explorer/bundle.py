@@ -107,6 +107,8 @@ def describe_task(subject: Subject) -> Json:
         "symbols": list(task.symbol_names),
         "states": list(task.state_names),
         "table": task.table.tolist(),
+        "output": None if task.output is None else task.output.tolist(),
+        "outputs": len(task.output_names),
         "initial": subject.renderer.initial_state,
         "horizon": subject.config.horizon,
         "counter": subject.construction() is not None,
@@ -124,7 +126,7 @@ def describe_inputs(subject: Subject) -> Json:
 class Allowance:
     """How much of every model fits: the same share of stages for all of them, then probes with what is left.
 
-    The probes of a last stage that hides states come first: there one wants to see what is read though not said.
+    The probes of the last stage come first: there one wants to see what can be read though it is not said.
     """
 
     def __init__(self, subjects: Sequence[Subject], megabytes: float) -> None:

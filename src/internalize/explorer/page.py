@@ -126,12 +126,14 @@ Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class RunsPageArguments:
+class RunsPageArguments(TrustOption):
     """Write one page with all runs: filter and sort them, point at one to see its curve, open its explorer."""
 
     which: Annotated[Selection, tyro.conf.arg(name="")] = field(default_factory=Selection)
     page: Path | None = None
     """The file to write; index.html in the folder of the runs if not given."""
+    explorers: bool = False
+    """Write an explorer first for each finished run that has none; this takes some seconds for each."""
 
 
 def runs_page_command(arguments: RunsPageArguments) -> None:
@@ -140,11 +142,27 @@ def runs_page_command(arguments: RunsPageArguments) -> None:
     require(page.suffix in (".html", ".htm"), "page", f"must be a file that ends in .html, got {page}")
     entries = arguments.which.entries()
     make_folder(page.parent, "page")
+    if arguments.explorers:
+        write_missing_explorers(entries, out)
     try:
         write_output(page, runs_page(entries, out, page.parent))
     except OSError as error:
         raise BadInput("page", f"cannot write {page}: {error.strerror}") from None
     print(f"{len(entries):,} run{'' if len(entries) == 1 else 's'}: {page.resolve()}")
+
+
+def write_missing_explorers(entries: list[Entry], out: Path) -> None:
+    """The explorer of every finished run that has none. What cannot be explored is named and left out."""
+    console = errors_console()
+    for entry in entries:
+        page = out / entry.path / "explorer.html"
+        if entry.state != "done" or page.exists():
+            continue
+        try:
+            with console.status(f"explore {entry.path}") as status:
+                write_explorer([out / entry.path], page, progress=status.update)
+        except BadInput as error:
+            console.print(f"{entry.path}: no explorer ({error})", markup=False, highlight=False)
 
 
 def runs_page(entries: list[Entry], out: Path, beside: Path) -> str:

@@ -112,7 +112,7 @@ def report_page(records: Sequence[tuple[Record, Path]]) -> str:
         ),
         *(section for record, folder in records for section in _figure_sections(record, folder)),
     ]
-    return page.page("Learning through internalization", _summary(records), sections, _footer(records))
+    return page.page("What the paper claims, and what came out", _summary(records), sections, _footer(records))
 
 
 def _summary(records: Sequence[tuple[Record, Path]]) -> str:

@@ -7,7 +7,7 @@
   const { runs, folder } = JSON.parse(element("data").textContent);
   const COLUMNS = [
     ["run", "run"], ["task", "task"], ["T", "T"], ["method", "method"], ["seed", "seed"], ["state", "state"],
-    ["ID", "id"], ["OOD", "ood"], ["took", "seconds"],
+    ["ID", "id"], ["OOD", "ood"], ["curve", "curve"], ["took", "seconds"],
   ];
   const NUMBERS = new Set(["T", "seed", "id", "ood", "seconds"]);
   const chosen = { text: "", task: "", method: "", state: "", by: "run", down: false };
@@ -40,17 +40,25 @@
   function draw() {
     const found = shown();
     element("lead").textContent = `${found.length.toLocaleString("en")} of ${runs.length.toLocaleString("en")} runs in ${folder}; ${found.filter((run) => run.internalized === true).length.toLocaleString("en")} of them internalized: they answer at once, and are right on more than 95 % of inputs.`;
-    const head = h("tr", {}, COLUMNS.map(([title, key]) => h("th", { scope: "col", "aria-sort": chosen.by === key ? (chosen.down ? "descending" : "ascending") : "none", class: NUMBERS.has(key) ? "number-column" : null },
+    const head = h("tr", {}, COLUMNS.map(([title, key]) => key === "curve" ? h("th", { scope: "col" }, title) : h("th", { scope: "col", "aria-sort": chosen.by === key ? (chosen.down ? "descending" : "ascending") : "none", class: NUMBERS.has(key) ? "number-column" : null },
       h("button", { type: "button", class: "link", onclick: () => { chosen.down = chosen.by === key ? !chosen.down : NUMBERS.has(key); chosen.by = key; draw(); } }, `${title}${chosen.by === key ? (chosen.down ? " ↓" : " ↑") : ""}`))));
     document.querySelector("#runs thead").replaceChildren(head);
     document.querySelector("#runs tbody").replaceChildren(...found.slice(0, 2000).map((run) => {
       const row = h("tr", { tabindex: 0, class: run.internalized === true ? "internalized" : null, onmouseenter: () => look(run), onfocus: () => look(run) },
-        COLUMNS.map(([, key]) => h("td", { class: NUMBERS.has(key) ? "number-column" : null }, key === "run" && run.explorer ? h("a", { href: run.explorer }, run.run) : cellText(run, key))));
+        COLUMNS.map(([, key]) => h("td", { class: NUMBERS.has(key) ? "number-column" : null }, key === "run" && run.explorer ? h("a", { href: run.explorer }, run.run) : key === "curve" ? spark(run) : cellText(run, key))));
       return row;
     }));
     if (found.length > 2000) document.querySelector("#runs tbody").append(h("tr", {}, h("td", { colspan: COLUMNS.length }, `… and ${(found.length - 2000).toLocaleString("en")} more: filter to see them`)));
     if (found.length) look(found[0]);
     else element("aside").replaceChildren();
+  }
+
+  /** The curve as small as a word: accuracy on inputs as in training. */
+  function spark(run) {
+    const points = run.curve.filter((point) => point[1] !== null), last = points.length ? points[points.length - 1][0] || 1 : 1;
+    if (points.length < 2) return "";
+    const line = points.map(([n, share]) => `${(1 + (58 * n) / last).toFixed(1)},${(15 - 14 * share).toFixed(1)}`).join(" ");
+    return s("svg", { viewBox: "0 0 60 16", width: 60, height: 16, class: "spark", "aria-hidden": "true" }, s("polyline", { points: line, class: "line id" }));
   }
 
   /** The curve of one run, and why it failed if it did. */

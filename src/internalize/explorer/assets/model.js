@@ -362,10 +362,16 @@ const Models = (() => {
   // The task, and probes --------------------------------------------------------------------------------------
 
   /** q_0 … q_T. */
-  function trace(task, symbols) {
+  function walk(task, symbols) {
     const states = [task.initial];
     for (const symbol of symbols) states.push(task.table[states[states.length - 1]][symbol]);
     return states;
+  }
+
+  /** What should be said: q_0 … q_T, or the output of q_T in its place where the task has outputs. */
+  function trace(task, symbols) {
+    const states = walk(task, symbols);
+    return task.output ? [...states.slice(0, -1), task.output[states[symbols.length]]] : states;
   }
 
   function lastState(task, symbols) {
@@ -401,7 +407,7 @@ const Models = (() => {
     }
   }
 
-  return { Trained, Recorded, Transformer, Probes, bytesOf, numbersOf, cut, softmax, argmax, trace, lastState };
+  return { Trained, Recorded, Transformer, Probes, bytesOf, numbersOf, cut, softmax, argmax, walk, trace, lastState };
 })();
 
 if (typeof module !== "undefined") module.exports = Models;

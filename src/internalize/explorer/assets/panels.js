@@ -11,17 +11,17 @@ const Panels = (() => {
   const MOST_STATES = 24;
 
   function walk(app) {
-    const { task } = app, few = task.states.length <= MOST_STATES;
+    const { task } = app, names = task.states.slice(0, task.table.length - task.outputs), few = names.length <= MOST_STATES;
     if (!few) {
-      say("walk-text", `${task.states.length} states are too many for a picture.`);
+      say("walk-text", `${names.length} states are too many for a picture.`);
       element("walk").replaceChildren();
       return;
     }
-    const t = app.hovered, states = app.states;
+    const t = app.hovered, states = Models.walk(task, app.symbols), end = states[task.horizon];
     say("walk-text", t
       ? `Step ${t}: symbol ${task.symbols[app.symbols[t - 1]]} leads from ${task.states[states[t - 1]]} to ${task.states[states[t]]}.`
-      : `Each symbol leads to the next state. The walk begins at ${task.states[task.initial]} and ends at ${task.states[states[task.horizon]]}: the right answer.`);
-    Drawing.diagram(element("walk"), { names: task.states, table: task.table, initial: task.initial, walk: states, shown: t });
+      : `Each symbol leads to the next state. The walk begins at ${task.states[task.initial]} and ends at ${task.states[end]}${task.output ? `, which means ${task.states[task.output[end]]}` : ""}: the right answer.`);
+    Drawing.diagram(element("walk"), { names, table: task.table.slice(0, names.length), initial: task.initial, walk: states, shown: t });
   }
 
   // The learning curve ----------------------------------------------------------------------------------------
@@ -274,7 +274,7 @@ const Panels = (() => {
     const { about } = app.model, layers = about.shape.depth + 1, count = about.registers.length;
     element("probes-panel").hidden = false;
     say("probes-title", "What each position holds");
-    say("probes-text", `No probe is needed here. After layer l, a position holds the sum of the 2^l tokens that end there${count > 1 ? ", modulo each prime power of n" : ""}: windows double, and after ${about.shape.depth} layers the last position has added everything.`);
+    say("probes-text", `No probe is needed here. After layer l, a position holds the sum of the 2ˡ tokens that end there${count > 1 ? ", modulo each prime power of n" : ""}: windows double, and after ${about.shape.depth} layers the last position has added everything.`);
     element("probe-layers").replaceChildren();
     const area = h("div", {});
     element("probes").replaceChildren(area);
@@ -306,7 +306,12 @@ const Panels = (() => {
     });
   }
 
-  function forget() { chosen.query = null; }
+  /** What belonged to another input or model: the position that was clicked, and what a search said. */
+  function forget() {
+    chosen.query = null;
+    search++;
+    say("found", "");
+  }
 
   return { walk, curve, matrix, find, inside, forget };
 })();

@@ -155,20 +155,22 @@ const App = (() => {
     document.documentElement.dataset.answer = took.toFixed(2);
     tell();
     const own = ++drawn;
-    const slower = () => {
-      if (own !== drawn) return;
-      renew("stairs", board.stairsRow());
-      renew("flips", board.flipRow());
-      Panels.walk(app);
-      Panels.curve(app);
-      Panels.matrix(app);
-      Panels.find(app);
-      Panels.inside(app);
-      footer();
-      document.documentElement.dataset.drawn = String(own);
-    };
-    if (document.hidden) slower();
-    else requestAnimationFrame(() => setTimeout(slower, 0));
+    if (document.hidden) drawRest(own, SLOWER);
+    else requestAnimationFrame(() => setTimeout(() => drawRest(own, SLOWER), 0));
+  }
+
+  const SLOWER = [
+    () => Panels.walk(app), () => renew("stairs", board.stairsRow()), () => renew("flips", board.flipRow()), () => Panels.curve(app),
+    () => Panels.matrix(app), () => Panels.find(app), () => Panels.inside(app), footer,
+  ];
+
+  /** One part after the other, and none once something newer is to be drawn: so a dragged slider stays quick. */
+  function drawRest(own, [first, ...rest]) {
+    if (own !== drawn) return;
+    first();
+    if (rest.length && document.hidden) drawRest(own, rest);
+    else if (rest.length) setTimeout(() => drawRest(own, rest), 0);
+    else document.documentElement.dataset.drawn = String(own);
   }
 
   const single = task.symbols.every((name) => [...name].length === 1);
@@ -267,7 +269,7 @@ const App = (() => {
     const model = models[main], { about } = model, last = model.stages[model.stages.length - 1];
     const what = task.counter
       ? `adds ${T} numbers modulo ${task.states.length}`
-      : `follows the ${task.states.length} states of ${task.name} through ${T} symbols`;
+      : `follows the ${task.states.length - task.outputs} states of ${task.name} through ${T} symbols`;
     const share = (about.summary.id_accuracy ?? last.measured.id?.accuracy), right = share === undefined ? "" : ` and is right on ${percent(share)} of newly drawn inputs`;
     const chance = Math.max(...data.inputs.id.shares), lost = share !== undefined && share < chance + 0.5 * (1 - chance);
     const own = last.shown.length, ended = last.stage === about.totalStages, guess = ` (guessing: ${percent(chance, 0)})`;
