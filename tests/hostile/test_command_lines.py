@@ -25,7 +25,7 @@ from tests.hostile.words import ATTACKED, absurd_places, absurd_words
 SLOW_BY_NATURE = {"demo", "race", "frontier", "pds", "parity diagram", "probe"}
 """Commands that start other processes, or take many seconds whatever they are told: not in the quick tests."""
 EXPECTED_SECONDS = 60.0
-TRAINING_SECONDS = 2.0
+TRAINING_SECONDS = 1.5
 """After which a training is asked to stop: by then it has read all that it was told."""
 
 
@@ -157,7 +157,7 @@ def attack_files(name: str, cases: int, seed: str, fresh: Callable[[], Path], ch
 
 @pytest.mark.parametrize("name", FILES)
 def test_hostile_files(name: str, fresh: Callable[[], Path], children: Children) -> None:
-    attack_files(name, 8, "quick", fresh, children)
+    attack_files(name, 6, "quick", fresh, children)
 
 
 @pytest.mark.slow
