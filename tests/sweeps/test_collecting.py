@@ -13,7 +13,8 @@ from internalize import ChainConfig, train
 from internalize.cli import main
 from internalize.errors import BadInput
 from internalize.sweeps import Sweep, collect, sweep_of
-from internalize.sweeps.report import MOST_NAMED, Collected, collected_text, groups, settings
+from internalize.sweeps.collection import Collected, groups, settings
+from internalize.sweeps.report import MOST_NAMED, collected_text
 from tests.sweeps.tiny import BASE, tiny_sweep, write_sweep
 
 

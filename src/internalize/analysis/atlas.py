@@ -25,7 +25,7 @@ from internalize.kinds.chain.evaluation import possible_inputs
 from internalize.runs.location import runs_folder
 from internalize.runs.provenance import provenance
 from internalize.statistics import Rate
-from internalize.sweeps.report import collect
+from internalize.sweeps.collection import collect
 from internalize.sweeps.sweep import find_sweep
 from internalize.tasks.groups import structure_of
 from internalize.tasks.names import parse_task

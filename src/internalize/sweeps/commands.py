@@ -21,15 +21,12 @@ from internalize.runs.location import runs_folder
 from internalize.runs.table import latex_table, markdown_table
 from internalize.runtime.execution import Execution, resolve_device
 from internalize.runtime.fleet.pool import local_pool
+from internalize.sweeps.collection import Collected, FieldGroup, collect, groups, settings
 from internalize.sweeps.drawing import Picture, draw_sweep
 from internalize.sweeps.plan import DEFAULT_UTILISATION, Costs, expected_seconds, find_gpu, plan, together
 from internalize.sweeps.report import (
-    Collected,
-    FieldGroup,
     announcement,
-    collect,
     collected_text,
-    groups,
     groups_as_json,
     groups_caption,
     groups_cells,
@@ -39,7 +36,6 @@ from internalize.sweeps.report import (
     plans_table,
     remarks_console,
     results_console,
-    settings,
     warnings_beside,
 )
 from internalize.sweeps.run import (

@@ -12,7 +12,7 @@ from internalize.display.plots import LINES, PALETTE, new_figure, save
 from internalize.errors import BadInput, require
 from internalize.runs.folder import Run
 from internalize.statistics import SUCCESS, Rate, Waiting
-from internalize.sweeps.report import Collected, groups
+from internalize.sweeps.collection import Collected, groups
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

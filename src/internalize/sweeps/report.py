@@ -5,8 +5,6 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
@@ -15,14 +13,9 @@ from rich.console import Group as Stack
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from internalize.configs.codec import to_json
-from internalize.contract import Json, Row, RunState, named, still_speaking
-from internalize.display.terminal import PlainConsole, duration, own_target, percent, results_table
-from internalize.errors import BadInput, closest, require
-from internalize.runs.folder import Run
-from internalize.runs.provenance import seconds_in_all
-from internalize.runs.table import Table, flat
-from internalize.statistics import Rate
+from internalize.contract import RunState, named
+from internalize.display.terminal import PlainConsole, duration, percent, results_table
+from internalize.sweeps.collection import Collected, FieldGroup
 from internalize.sweeps.plan import Gpu, Plan
 from internalize.sweeps.run import Standing, SweepOutcome
 from internalize.sweeps.sweep import Case, Sweep
@@ -251,153 +244,3 @@ def _bytes(count: float) -> str:
         if count >= size:
             return f"{count / size:.3g} {unit}"
     return f"{count / 1e3:.0f} kB" if count else "–"
-
-
-@dataclass(frozen=True)
-class Collected:
-    """What a sweep has so far."""
-
-    sweep: Sweep
-    rows: list[Row] = field(default_factory=list)
-    """One for each finished run, in the order of the cases: `run` (the folder's name), the config's fields by
-    dotted names, then the results, `seconds` by the clock and `processor_seconds` of computing."""
-    missing: list[tuple[Case, str]] = field(default_factory=list)
-    """Every other case, and why it has no row: not begun, running, interrupted, or failed and with what."""
-    out: Path = Path()
-    """The folder of its runs."""
-
-    def table(self) -> Table:
-        """For files: lists as JSON text."""
-        return Table([flat(row) for row in self.rows])
-
-    def columns(self) -> list[str]:
-        return list(dict.fromkeys(name for row in self.rows for name in row))
-
-    def outcomes(self) -> list[str]:
-        """The results that are yes or no, of which rates can be made."""
-        own = set(config_fields(self.sweep.cases[0]))
-        yes_or_no = (
-            name
-            for row in self.rows
-            for name, value in row.items()
-            if isinstance(value, bool) and name not in own
-        )
-        return list(dict.fromkeys(yes_or_no))
-
-
-@dataclass(frozen=True)
-class FieldGroup:
-    """The runs that agree in some fields."""
-
-    fields: dict[str, Json]
-    finished: int
-    planned: int
-    rates: dict[str, Rate]
-    """Result → how many of the finished runs have it; empty where none is finished."""
-    tokens: float | None = None
-    """Of an answer, the mean over the finished runs, where the kind has such a thing."""
-    speaking: int = 0
-    """Runs that succeeded and were to lose their words, but still speak."""
-    elsewhere: tuple[float, ...] = ()
-    """Of the runs that ended in a stage that does not ask for q_T: accuracy on what it does ask for."""
-
-
-def collect(sweep: Sweep, out: Path | str) -> Collected:
-    """Read the folder of every case below `out`."""
-    sweep.require_runs()
-    collected = Collected(sweep, out=Path(out))
-    for case in sweep.cases:
-        folder = case.prepared.folder(Path(out))
-        row, reason = _row(case, folder)
-        if row is None:
-            collected.missing.append((case, reason))
-        else:
-            collected.rows.append(row)
-    return collected
-
-
-def _row(case: Case, folder: Path) -> tuple[Row | None, str]:
-    if not (folder / "config.json").exists():
-        return None, "not begun"
-    try:
-        run = Run.at(folder)
-    except BadInput as problem:
-        return None, f"damaged: {problem}"
-    status = run.status()
-    state = run.state()
-    if state != RunState.DONE or "summary" not in status:
-        return None, f"{state}: {status['message']}" if status.get("message") else state
-    config = config_fields(case)
-    results = {f"result.{name}" if name in config else name: value for name, value in status["summary"].items()}
-    times = {"seconds": status["seconds"], "processor_seconds": seconds_in_all(run)}
-    return {"run": folder.name, "kind": case.config.kind, **config, **results, **times}, ""
-
-
-def settings(sweep: Sweep) -> tuple[str, ...]:
-    """The fields in which the sweep's configs differ, the seed aside; first those that it names itself.
-
-    The others follow from these: a preset is no longer in a config that it has filled in.
-    """
-    configs = [config_fields(case) for case in sweep.cases]
-    names = dict.fromkeys(name for fields in (sweep.cases[0].fields, *configs) for name in fields)
-    return tuple(
-        name
-        for name in names
-        if name != "seed" and len({_hashable(config.get(name)) for config in configs}) > 1
-    )
-
-
-def config_fields(case: Case) -> dict[str, Any]:
-    return flat(to_json(case.config), lists_as_text=False)
-
-
-def _hashable(value: Any) -> Any:
-    return tuple(map(_hashable, value)) if isinstance(value, list) else value
-
-
-def groups(collected: Collected, by: Sequence[str], results: Sequence[str] = ()) -> list[FieldGroup]:
-    """Rates with Wilson intervals, by the values of config fields, in the order in which these first come.
-
-    results: which of the results that are yes or no; all if none are named.
-    """
-    known = collected.outcomes()
-    for name in results:
-        good = name in known or not collected.rows
-        require(good, "rate", f"no result {name!r} that is yes or no{closest(name, known)}; there are {known}")
-    planned: dict[tuple[Any, ...], int] = {}
-    for case in collected.sweep.cases:
-        key = _key(config_fields(case), by)
-        planned[key] = planned.get(key, 0) + 1
-    finished: dict[tuple[Any, ...], list[Row]] = {key: [] for key in planned}
-    for row in collected.rows:
-        finished[_key(row, by)].append(row)
-    return [
-        FieldGroup(
-            dict(zip(by, key, strict=True)),
-            len(finished[key]),
-            count,
-            _rates(finished[key], results or known),
-            _mean(finished[key], "response_length"),
-            sum(bool(still_speaking(row)) for row in finished[key]),
-            tuple(own for row in finished[key] if (own := own_target(row, "id_accuracy")) is not None),
-        )
-        for key, count in planned.items()
-    ]
-
-
-def _mean(rows: Sequence[Row], name: str) -> float | None:
-    known = [value for row in rows if isinstance(value := row.get(name), int | float)]
-    return fmean(known) if known else None
-
-
-def _rates(rows: Sequence[Row], names: Sequence[str]) -> dict[str, Rate]:
-    said = {name: [row[name] for row in rows if isinstance(row.get(name), bool)] for name in names}
-    return {name: Rate(sum(map(bool, values)), len(values)) for name, values in said.items() if values}
-
-
-def _key(fields: dict[str, Any], by: Sequence[str]) -> tuple[Any, ...]:
-    for name in by:
-        require(
-            name in fields, "by", f"no field {name!r}{closest(name, list(fields))}; known: {', '.join(fields)}"
-        )
-    return tuple(_hashable(fields[name]) for name in by)
