@@ -172,7 +172,9 @@ def test_the_demo(stranger: Stranger) -> None:
     text = page.read_text(encoding="utf-8")
     assert page.is_relative_to(stranger.folder)
     assert all(word in text for word in ("CoT", "E2E", "internalized", "<svg"))
-    assert not re.search(r'(src|href)="(?!#)', text), "the page is self-contained"
+    assert re.findall(r'(?:src|href)="(?!#)([^"]*)"', text) == [explorer.name], "nothing but the page beside it"
+    assert "After 40 iterations it is right on" in text, "in so few it has not learned the task, and says so"
+    assert "did not go through: after 40 iterations it is at stage" in text
 
 
 def test_the_map_names_every_room() -> None:

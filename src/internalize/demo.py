@@ -146,9 +146,8 @@ def demo_page(ways: list[Way], config: ChainConfig, explorer: str) -> str:
     """explorer: the address of the page in which the models answer, seen from this one."""
     internalized = ways[-1]
     provenance = internalized.run.provenance()
-    stays = internalized.run.summary()["internalized"]
     return page.page(
-        "The words go, the answer stays" if stays else "The words went, and the answer with them",
+        headline(internalized.run),
         f"A transformer of depth {config.model.depth} and width {config.model.width} reads "
         f"{config.horizon} digits, each 0, 1 or 2, and says what is left when their sum is divided by 3. "
         f"The same network was trained in three ways, each until it had learned its task or for "
@@ -185,6 +184,14 @@ def demo_page(ways: list[Way], config: ChainConfig, explorer: str) -> str:
     )
 
 
+def headline(run: Run) -> str:
+    summary = run.summary()
+    if summary["internalized"]:
+        return "The words go, the answer stays"
+    unfinished = summary["stage"] < summary["stages"]
+    return "The words did not all go" if unfinished else "The words go, and some answers with them"
+
+
 GUESSING = 0.05
 """An accuracy is called guessing where it is no more than so much above chance."""
 
@@ -192,7 +199,7 @@ GUESSING = 0.05
 def story(ways: list[Way]) -> list[tuple[str, str]]:
     """What happened, in three short paragraphs, with the numbers of these runs."""
     summaries = [way.run.summary() for way in ways]
-    untaught, internalized = summaries[1:]
+    out_loud, untaught, internalized = summaries
     right = [percent(summary["id_accuracy"]) for summary in summaries]
     took = [f"{summary['iterations']:,} iterations" for summary in summaries]
     tokens = [f"{summary['response_length']:.0f} tokens" for summary in summaries]
@@ -212,8 +219,9 @@ def story(ways: list[Way]) -> list[tuple[str, str]]:
     return [
         (
             "Out loud.",
-            f"It writes down every sum on the way; an answer has {tokens[0]}, with its end. So it learned the "
-            f"task in {took[0]}, and is right on {right[0]} of new inputs.",
+            f"It writes down every sum on the way; an answer has {tokens[0]}, with its end. "
+            + (f"So it learned the task in {took[0]}, and" if out_loud["succeeded"] else f"After {took[0]} it")
+            + f" is right on {right[0]} of new inputs.",
         ),
         (
             "At once, untaught.",
