@@ -61,12 +61,12 @@ def test_a_network_of_ones_own_is_not_taken_for_gpt2(tmp_path: Path, monkeypatch
     monkeypatch.setattr(memory, "available_memory", lambda: 2**30)
     own = tmp_path / "own.py"
     own.write_text("from torch import nn\ndef table(config, size, positions): return nn.Embedding(size, size)")
-    model = ModelConfig(depth=1, width=2**28, heads=1, network=f"{own}:table")
+    model = ModelConfig(depth=1, width=2**26, heads=1, network=f"{own}:table")
     config = replace(BRIEF, model=model)
     forecast_of(config).require_memory(CPU)
     with pytest.raises(BadInput, match=r"^batch: a batch of 1,000,000,000,000,000 sequences would need about"):
         forecast_of(replace(config, batch=10**15)).require_memory(CPU)
-    with pytest.raises(BadInput, match=r"^model: training .* parameters needs"):
+    with pytest.raises(BadInput, match=r"^model: training .* parameters would need"):
         forecast_of(replace(config, model=replace(model, network=None))).require_memory(CPU)
 
 
