@@ -363,5 +363,5 @@ def resume_command(arguments: ResumeArguments) -> None:
     refuse_changes(run, load_config(run), arguments.rest)
     prepared = prepare_run(run)
     if not execution.quiet:
-        say_if_done(prepared, run.path)
+        say_if_done(prepared, run.path, "nothing is left to train")
     report(resume_prepared(prepared, run, execution, observers_for(prepared, execution)), execution)

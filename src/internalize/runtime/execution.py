@@ -124,11 +124,11 @@ def _warn_of_waiting(wanted: int, cores: int) -> None:
     warnings.warn(text, RunWarning, stacklevel=2)
 
 
-def say_if_done(prepared: Prepared, folder: Path) -> None:
+def say_if_done(prepared: Prepared, folder: Path, advice: str = "--fresh trains it anew") -> None:
     """That nothing is trained, and since when, where the run in this folder is finished."""
     if Run(folder).is_done:
         done = datetime.fromtimestamp((folder / "status.json").stat().st_mtime)
-        said = f"{prepared.label}: already done ({done:%Y-%m-%d %H:%M}); --fresh trains it anew"
+        said = f"{prepared.label}: already done ({done:%Y-%m-%d %H:%M}); {advice}"
         errors_console().print(said, soft_wrap=True, markup=False)
 
 
