@@ -22,7 +22,7 @@ import tyro
 from internalize.analysis.open_run import open_run
 from internalize.configs.files import make_folder, write_output
 from internalize.configs.named import TrustOption
-from internalize.display.terminal import errors_console
+from internalize.display.terminal import errors_console, plain
 from internalize.errors import BadInput, require
 from internalize.explorer.bundle import Bundle, Progress, make_bundle
 from internalize.explorer.subject import last_run, open_subject
@@ -264,7 +264,8 @@ def explore_command(arguments: ExploreArguments) -> None:
         }
         print(json.dumps(found))
         return
-    print(f"{out.resolve()}\n{size_and_models(out.stat().st_size, models)}")
+    titles = plain(", ".join(str(model["title"]) for model in models))
+    print(f"{out.resolve()}\n{size_and_models(out.stat().st_size, models)}: {titles}")
 
 
 def size_and_models(size: int, models: list[dict[str, object]]) -> str:
