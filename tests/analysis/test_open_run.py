@@ -206,5 +206,5 @@ def test_longer_inputs_where_positions_allow_it(
     for run, why in ((internalized, "absolute positions"), (mixture, "a token for each length")):
         assert main(["evaluate", str(run.path), "--horizon", "20"]) == 2
         complaint = capsys.readouterr().err
-        assert complaint.startswith("internalize: horizon: must have")
+        assert complaint.startswith("internalize: horizon: must be 4")
         assert why in complaint

@@ -9,8 +9,7 @@ import pytest
 from tests.runtime.test_faults import PARTS, check
 
 
-@pytest.mark.parametrize(
-    "part", [*(pytest.param(part, marks=pytest.mark.slow) for part in PARTS[:-1]), PARTS[-1]]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("part", PARTS)
 def test_kills_of_a_mixture_change_no_byte(part: str, tmp_path: Path) -> None:
     check("mixture", (part,), tmp_path, rounds=1, horizon=8, iterations=400)

@@ -129,7 +129,7 @@ def test_names_and_errors_are_shown_as_they_are(
     )
     assert main(["sweep", str(file), "--out", str(tmp_path / "runs"), "--dry-run"]) == 0
     assert "a [bold]name[/x]: 2 runs of chain: 2 to do" in capsys.readouterr().out
-    monkeypatch.setattr("internalize.sweeps.report._row", lambda case, folder: (None, f"failed: {TRICKY}"))
+    monkeypatch.setattr("internalize.sweeps.collection._row", lambda case, folder: (None, f"failed: {TRICKY}"))
     assert main(["collect", str(file), "--out", str(tmp_path / "runs")]) == 0
     assert f"missing 2, failed: {TRICKY}: method=left seed=0; method=inductive" in capsys.readouterr().out
 

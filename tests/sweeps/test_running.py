@@ -146,6 +146,7 @@ def test_a_sweep_looks_into_its_own_folder_only(tmp_path: Path, monkeypatch: pyt
     assert standing(sweep, Path("a")).counts() == {"done": 0, "failed before": 0, "to do": 2}
 
 
+@pytest.mark.slow
 def test_a_run_that_was_given_up_is_left_until_somebody_wants_it_tried_again(tmp_path: Path) -> None:
     """A file where a folder should be: an error as any mistake in somebody's code is."""
     sweep, out = tiny_sweep(seeds=1), tmp_path / "runs"

@@ -46,6 +46,7 @@ def test_several_seeds_are_several_runs(kind: str, tmp_path: Path, capsys: pytes
     assert together["failed"] == []
 
 
+@pytest.mark.slow
 def test_drawings_of_several_seeds_lie_apart(tmp_path: Path) -> None:
     words = ["parity", "--d", "8", "--k", "2", "--seeds", "2", "--quiet", "--out", str(tmp_path / "runs")]
     assert main([*words, "--drawings", str(tmp_path / "drawn")]) == 0
