@@ -38,6 +38,11 @@ def _within(interval: Interval, signed: bool = True) -> str:
     return f"[{interval.low:{sign}.2f}, {interval.high:{sign}.2f}]"
 
 
+def _signed(number: float) -> str:
+    """To a thousandth, and 0 without a sign: `mean +0.00 [-0.00, +0.00]` says nothing."""
+    return "0" if abs(number) < 5e-4 else f"{number:+.3f}"
+
+
 def _mean_of_first(groups: Sequence[Sequence[float]]) -> float:
     return fmean(groups[0])
 
@@ -80,14 +85,16 @@ class MeanBeyond:
         return TestOutcome(
             claimed=max(mean_against_zero(numbers, wanted) for numbers in shifted),  # type: ignore[arg-type]
             opposite=min(1.0, min(against) * len(against)),
-            numbers=", ".join(self._told(value, numbers) for value, numbers in parts.items()),
+            numbers=f"mean {in_words(self.value)}: "
+            + ", ".join(self._told(value, numbers) for value, numbers in parts.items()),
             data={str(value): numbers for value, numbers in parts.items()},
         )
 
     def _told(self, value: Any, numbers: list[float]) -> str:
         label = part_label(self.group, self.by, value)
         interval = bootstrap([numbers], _mean_of_first)
-        return f"{label}: mean {fmean(numbers):+.2f} {_within(interval)}, {len(numbers)} runs"
+        between = f"[{_signed(interval.low)}, {_signed(interval.high)}]"
+        return f"{label} {_signed(fmean(numbers))} {between} in {len(numbers)} runs"
 
     def detects(self, planned: Sequence[Row], level: float) -> str:
         members = self.group.planned(planned)
@@ -172,8 +179,8 @@ class Larger:
             return fmean(fmean(a) - fmean(b) for a, b in zip(drawn[::2], drawn[1::2], strict=True))
 
         where = "" if self.every is None else f"{value}: "
-        means = " and ".join(
-            f"{members.label} {fmean(numbers_of(side, self.value)):.2f} ({len(side)})"
+        means = f"mean {in_words(self.value)}: " + " and ".join(
+            f"{members.label} {fmean(numbers_of(side, self.value)):.2f} in {len(side)} runs"
             for members, side in ((self.more, more), (self.less, less))
         )
         return f"{where}{means}, difference {difference(groups):+.2f} {_within(bootstrap(groups, difference))}"
