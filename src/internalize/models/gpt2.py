@@ -173,14 +173,20 @@ class Block(nn.Module):
         return x + self.mlp(self.ln_2(x)), cache
 
 
+def _table(rows: int, width: int) -> nn.Embedding:
+    """Uninitialised: torch's own numbers would be drawn in vain, and on the device `meta`, where shapes are
+    checked, drawing them imports its whole compiler."""
+    return nn.Embedding.from_pretrained(torch.empty(rows, width), freeze=False)
+
+
 class Trunk(nn.Module):
     """Embeddings, layers and the last layer norm: what Hugging Face calls `transformer`."""
 
     def __init__(self, config: ModelConfig, vocabulary: int, context: int) -> None:
         super().__init__()
-        self.wte = nn.Embedding(vocabulary, config.width)
+        self.wte = _table(vocabulary, config.width)
         if config.positions == "absolute":
-            self.wpe = nn.Embedding(context, config.width)
+            self.wpe = _table(context, config.width)
         self.h = nn.ModuleList(Block(config) for _ in range(config.depth))
         self.ln_f = nn.LayerNorm(config.width, eps=LAYER_NORM_EPSILON)
 
