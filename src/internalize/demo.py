@@ -40,7 +40,7 @@ TIMED_ANSWERS = 1_000
 
 SETTING = replace(LAPTOP, task="C3", horizon=16, iterations=20_000)
 """Each way may take so many iterations, and stops when it has learned its task; more than 43 million inputs are
-possible, of which a run sees one in twenty at most. The README says what came out over ten seeds."""
+possible, of which a run sees six in a hundred at most. The README says what came out over ten seeds."""
 
 
 @dataclass(frozen=True)

@@ -94,13 +94,8 @@ class MeanBeyond:
         told = []
         for value, numbers in parts.items():
             interval = bootstrap([numbers], _mean_of_first)
-            where = (
-                ""
-                if self.by is None
-                else f"{value} "
-                if isinstance(value, str)
-                else f"{in_words(self.by)} {value} "
-            )
+            field = "" if self.by is None or isinstance(value, str) else f"{in_words(self.by)} "
+            where = "" if self.by is None else f"{field}{value} "
             count = f" in {len(numbers)} runs" if len(sizes) > 1 else ""
             between = f"[{_signed(interval.low)}, {_signed(interval.high)}]"
             told.append(f"{where}{_signed(fmean(numbers))} {between}{count}")

@@ -1,0 +1,75 @@
+"""Tables in the documents that no command prints: their numbers are those of the committed results."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def text_of(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def rows_of(name: str) -> list[dict[str, str]]:
+    with (ROOT / "results" / name).open(encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def numbers(rows: Sequence[dict[str, str]], column: str, unit: float = 1) -> list[float]:
+    return [float(row[column]) / unit for row in rows]
+
+
+def spread(values: Sequence[float], form: str) -> str:
+    return f"{min(values):{form}}–{max(values):{form}}"
+
+
+def count(rows: Sequence[dict[str, str]]) -> str:
+    return f"{sum(row['internalized'] == 'True' for row in rows)} of {len(rows)}"
+
+
+def test_what_the_recipe_reaches() -> None:
+    document, judged = text_of("docs/cost.md"), rows_of("laptop/judge.csv")
+    assert {row["task"] for row in judged} == {"C2", "C3", "C5", "C7"}
+    for task, horizon in {(row["task"], row["horizon"]) for row in judged}:
+        rows = [row for row in judged if row["task"] == task]
+        columns = [
+            (numbers(rows, "result.iterations"), ",.0f", ""),
+            (numbers(rows, "operations", 1e12), ".1f", ""),
+            (numbers(rows, "processor_seconds"), ".0f", ""),
+            (numbers(rows, "id_accuracy", 0.01), ".1f", " %"),
+            (numbers(rows, "ood_accuracy", 0.01), ".1f", " %"),
+        ]
+        cells = [f"{median(values):{form}}{unit} ({spread(values, form)})" for values, form, unit in columns]
+        undone = sum(int(row["attempts_undone"]) for row in rows)
+        line = [f"C_{task[1:]}, {horizon}", count(rows), *cells, str(undone)]
+        assert f"| {' | '.join(line)} |" in document
+
+
+def test_what_the_demo_shows() -> None:
+    runs = [json.loads(text_of(f"results/demo/seed-{seed}.json")) for seed in range(10)]
+    ways = {"cot": "out loud (CoT)", "e2e": "at once, untaught (E2E)", "left": "words taken away (left)"}
+    for way, name in ways.items():
+        results = [run[way] for run in runs]
+        within = [spread([100 * run[f"{kind}_accuracy"] for run in results], ".1f") for kind in ("id", "ood")]
+        steps = spread([run["iterations"] for run in results], ",")
+        internalized = sum(run["internalized"] for run in results)
+        line = f"| {name} | {internalized} of 10 | {within[0]} % | {within[1]} % | {steps} |"
+        assert line in text_of("README.md")
+
+
+def test_chains_and_text() -> None:
+    document = text_of("docs/text.md")
+    chains, texts = rows_of("text/equivalence-chain.csv"), rows_of("text/equivalence-text.csv")
+    for task, name in (("C3", "C_3"), ("S3", "S_3")):
+        as_chains = [row for row in chains if row["task"] == task]
+        as_text = [row for row in texts if row["data"] == f"data/{task}/train.jsonl"]
+        assert f"| {name}, chains | {count(as_chains)} |" in document
+        assert f"| {name}, text | {count(as_text)} |" in document
+        for rows in (as_chains, as_text):
+            went_through = [row for row in rows if float(row["result.iterations"]) < 20_000]
+            assert spread(numbers(went_through, "result.iterations"), ",.0f") in document
