@@ -96,6 +96,13 @@ def test_every_stage_answers_as_the_model_with_all_its_bits(made: Made, ask: Ask
     assert sum(answer["right"] for answer in last) > 950, "the trained model is right, and the page says so"
 
 
+def test_the_accuracies_of_a_finished_run_are_its_results(made: Made) -> None:
+    for described, subject in zip(made.data["models"], made.subjects, strict=False):
+        results, last = subject.summary(), described["stages"][-1]["measured"]
+        assert last["id"]["accuracy"] == results["id_accuracy"]
+        assert last["ood"]["interval"] == results["ood_interval"]
+
+
 def test_changing_one_symbol_is_asking_anew(made: Made, ask: Ask) -> None:
     """What was read before a changed symbol is read once: the answers are those of fresh questions."""
     symbols = [1, 0, 1, 1]

@@ -248,9 +248,11 @@ def tell_apart(models: list[Json]) -> None:
 
 
 def describe_stage(subject: Subject, stage: int) -> Json:
-    """What a stage shows, and how well it did at its end."""
+    """What a stage shows, and how well it did at its end: a finished run was measured best after its last one."""
     rows = [row for row in subject.evaluations() if row["stage"] == stage]
     last = rows[-1] if rows else {}
+    if stage == subject.total_stages:
+        last = last | {name: value for name, value in subject.summary().items() if name in last}
     never_ends = subject.config.scored == "states"
     return {
         "stage": stage,
