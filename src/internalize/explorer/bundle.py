@@ -248,7 +248,7 @@ def tell_apart(models: list[Json]) -> None:
 
 
 def describe_stage(subject: Subject, stage: int) -> Json:
-    """What a stage shows, and how well it did at its end: a finished run was measured best after its last one."""
+    """What a stage shows, and how well it did at its end; the last one with the results of the run."""
     rows = [row for row in subject.evaluations() if row["stage"] == stage]
     last = rows[-1] if rows else {}
     if stage == subject.total_stages:
