@@ -73,3 +73,10 @@ def test_chains_and_text() -> None:
         for rows in (as_chains, as_text):
             went_through = [row for row in rows if float(row["result.iterations"]) < 20_000]
             assert spread(numbers(went_through, "result.iterations"), ",.0f") in document
+
+
+def test_the_speed_of_text() -> None:
+    document = text_of("docs/text.md")
+    for speed in json.loads(text_of("results/text/bench.json"))["speeds"]:
+        digits = 2 if speed["ratio"] < 10 else 1
+        assert f"| {speed['ours']:,.0f} | {speed['plain']:,.0f} | {speed['ratio']:.{digits}f} |" in document

@@ -41,8 +41,11 @@ class TextBenchArguments:
     problems: str = "multiplication:4x4"
     """What the rows are about."""
     depth: int = 2
+    """Layers of the GPT-2."""
     width: int = 256
+    """Width of each."""
     heads: int = 4
+    """Attention heads of each."""
     batch: int = 32
     """Rows of a training step."""
     answered: int = 32
@@ -50,6 +53,7 @@ class TextBenchArguments:
     repeats: int = 3
     """Times that each is measured."""
     threads: int = 1
+    """Threads that torch may use."""
     json: bool = False
     """Print one JSON object."""
 
