@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import is_dataclass
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -36,7 +37,8 @@ def api_reference() -> str:
         for name in names:
             found = getattr(module, name)
             node = definition(found.__module__, found.__name__)
-            parts.append("\n".join([f"### {name}\n", *described(node)]) + "\n")
+            inherited = [row for base in bases_of(found) for row in fields(base)]
+            parts.append("\n".join([f"### {name}\n", *described(node, inherited)]) + "\n")
     return "\n".join(parts)
 
 
@@ -56,14 +58,23 @@ def definition(module: str, name: str) -> ast.ClassDef | ast.FunctionDef:
     return node
 
 
-def described(node: ast.ClassDef | ast.FunctionDef) -> Iterator[str]:
+def bases_of(found: object) -> list[ast.ClassDef]:
+    """The dataclasses of this package from which a class has its first fields."""
+    ancestors = found.__mro__[:0:-1] if isinstance(found, type) else ()
+    ours = [base for base in ancestors if is_dataclass(base) and base.__module__.startswith("internalize")]
+    nodes = [definition(base.__module__, base.__name__) for base in ours]
+    return [node for node in nodes if isinstance(node, ast.ClassDef)]
+
+
+def described(node: ast.ClassDef | ast.FunctionDef, inherited: Sequence[str] = ()) -> Iterator[str]:
+    """inherited: rows of fields that come before its own."""
     if isinstance(node, ast.FunctionDef):
         yield f"```python\n{signature(node)}\n```\n"
         yield text_of(node)
         return
     bases = ", ".join(ast.unparse(base) for base in node.bases)
     yield f"*class {node.name}{f'({bases})' if bases else ''}*. {text_of(node)}"
-    rows = list(fields(node))
+    rows = [*inherited, *fields(node)]
     if rows:
         yield "\n| field | type | if not given | meaning |\n|---|---|---|---|"
         yield from rows

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
@@ -19,6 +18,7 @@ from internalize.models.gpt2 import GPT2, ModelConfig
 from internalize.models.huggingface import fitting_weights, read_weights
 from internalize.models.language_model import LanguageModel
 from internalize.models.own_network import OwnNetwork, find_network
+from internalize.models.parameters import AdamWConfig
 from internalize.models.path import Precision
 from internalize.runs.folder import Run
 from internalize.runs.location import split_stage
@@ -37,17 +37,9 @@ LONGEST_MIXTURE = 1_000
 
 @dataclass(frozen=True)
 @typed("optimizer")
-class OptimizerConfig:
+class OptimizerConfig(AdamWConfig):
     """AdamW at a constant learning rate."""
 
-    lr: float = 3e-4
-    """Learning rate."""
-    betas: tuple[float, float] = (0.9, 0.95)
-    """Decay of the running mean and of the running square of the gradient."""
-    weight_decay: float = 0.01
-    """Decoupled weight decay, on every parameter."""
-    reset: bool = True
-    """Forget the optimizer's state at every stage end, as the paper does; no-reset keeps it."""
     warmup: int | None = field(default=None, metadata=LEFT_OUT_UNLESS_SET)
     """Iterations at the beginning of every stage over which the learning rate rises to its value; it is there
     at once if not given."""
@@ -56,11 +48,7 @@ class OptimizerConfig:
     given."""
 
     def __post_init__(self) -> None:
-        require(0 < self.lr < math.inf, "optimizer.lr", f"must be more than 0 and finite, got {self.lr}")
-        good = all(0 <= beta < 1 for beta in self.betas)
-        require(good, "optimizer.betas", f"must lie in [0, 1), got {self.betas}")
-        good = 0 <= self.weight_decay < math.inf
-        require(good, "optimizer.weight-decay", f"must be 0 or more and finite, got {self.weight_decay}")
+        super().__post_init__()
         good = self.warmup is None or self.warmup >= 1
         require(good, "optimizer.warmup", f"must be at least 1, got {self.warmup}")
         good = self.cooling is None or self.cooling >= 1

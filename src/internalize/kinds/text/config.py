@@ -14,6 +14,7 @@ from internalize.curricula import ScheduleConfig
 from internalize.errors import BadInput, require, require_seed
 from internalize.kinds.text.rendering import Boundary, RemovalConfig, Unit
 from internalize.kinds.text.rows import RowsConfig
+from internalize.models.parameters import AdamWConfig
 from internalize.models.path import Precision
 
 HELD_OUT = "id"
@@ -22,28 +23,16 @@ HELD_OUT = "id"
 
 @dataclass(frozen=True)
 @typed("optimizer")
-class TextOptimizerConfig:
+class TextOptimizerConfig(AdamWConfig):
     """AdamW, with a warm-up and a bound on the gradient."""
 
-    lr: float = 3e-4
-    """Learning rate."""
-    betas: tuple[float, float] = (0.9, 0.95)
-    """Decay of the running mean and of the running square of the gradient."""
-    weight_decay: float = 0.01
-    """Decoupled weight decay, on every parameter that is trained."""
-    reset: bool = True
-    """Forget the optimizer's state at every stage end; no-reset keeps it."""
     warmup: int = 0
     """Iterations over which the learning rate rises, at the beginning and after every reset."""
     clip: float | None = None
     """Shorten the gradient to at most this norm; as it is if not given."""
 
     def __post_init__(self) -> None:
-        require(0 < self.lr < math.inf, "optimizer.lr", f"must be more than 0 and finite, got {self.lr}")
-        good = all(0 <= beta < 1 for beta in self.betas)
-        require(good, "optimizer.betas", f"must lie in [0, 1), got {self.betas}")
-        good = 0 <= self.weight_decay < math.inf
-        require(good, "optimizer.weight-decay", f"must be 0 or more and finite, got {self.weight_decay}")
+        super().__post_init__()
         require(self.warmup >= 0, "optimizer.warmup", f"must be 0 or more, got {self.warmup}")
         good = self.clip is None or 0 < self.clip < math.inf
         require(good, "optimizer.clip", f"must be more than 0 and finite, got {self.clip}")
