@@ -145,6 +145,27 @@ def test_the_last_stage_may_have_a_threshold_of_its_own() -> None:
     assert trained == [(1, 1, 60), (2, 1, 200)]
 
 
+def test_a_learned_last_stage_is_not_thrown_away_for_the_sake_of_a_better_one() -> None:
+    """0.05 from iteration 30 on: learned like the others (0.1), and it never comes to 0.02."""
+
+    def script(stage: int, attempt: int, done: int) -> float:
+        return 0.01 if stage == 1 else 0.05 if done >= 30 else 0.7
+
+    undone, control = course(controller(last_threshold=0.02), script, 600, 2)
+    assert undone[:3] == [(1, 1, 60), (2, 1, 230), (1, 2, 110)]
+    assert control.undone == 1
+    kept, control = course(controller(last_threshold=0.02, settle_for_less=True, patience=205), script, 600, 2)
+    assert kept == [(1, 1, 60), (2, 1, 240)]  # patience ends at 235, between two looks
+    assert (control.undone, control.gave_up) == (0, "")
+
+    def collapses(stage: int, attempt: int, done: int) -> float:
+        return 0.7 if stage == 2 and done >= 150 else script(stage, attempt, done)
+
+    lost, control = course(controller(last_threshold=0.02, settle_for_less=True), collapses, 400, 2)
+    assert lost == [(1, 1, 60), (2, 1, 230), (1, 2, 110)]
+    assert control.undone == 1
+
+
 def test_accuracy_is_a_signal_too() -> None:
     schedule = ScheduleConfig(
         kind="controller", signal="accuracy", shortest=20, dwell=0, patience=100, attempts=1, stop_early=True

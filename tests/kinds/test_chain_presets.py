@@ -22,13 +22,15 @@ from internalize.sweeps.sweep import read_sweep
 STUDIES = Path(__file__).parents[2] / "studies"
 
 
-@pytest.mark.parametrize("name", ["laptop-judge", "laptop-judge-T25"])
-def test_one_recipe_is_judged_for_all_tasks(name: str) -> None:
+@pytest.mark.parametrize(("name", "settles"), [("laptop-judge", None), ("laptop-judge-T25", True)])
+def test_one_recipe_is_judged_for_all_tasks(name: str, settles: bool | None) -> None:
+    """settle_for_less came after the first of the two, no run of which would have been touched by it."""
     configs = [case.config for case in read_sweep(STUDIES / f"{name}.yaml").cases]
     assert {config.seed for config in configs} == set(range(200, 210))
     for config in configs:
         assert isinstance(config, ChainConfig)
-        assert config == replace(LAPTOP, task=config.task, horizon=config.horizon, seed=config.seed)
+        recipe = replace(LAPTOP, schedule=replace(LAPTOP.schedule, settle_for_less=settles))
+        assert config == replace(recipe, task=config.task, horizon=config.horizon, seed=config.seed)
 
 
 def test_the_atlas_has_many_tasks_and_other_seeds(

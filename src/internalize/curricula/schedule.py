@@ -64,6 +64,9 @@ class ScheduleConfig:
     smoothing: float | None = field(default=None, metadata=LEFT_OUT_UNLESS_SET)
     """controller: from the second attempt on, the share of batches that already show the next stage's format,
     so that no single step is the hard one (default 0: none). Needs formats that can be told apart."""
+    settle_for_less: bool | None = field(default=None, metadata=LEFT_OUT_UNLESS_SET)
+    """controller: a last stage that is beyond the threshold of the stages before it, and comes no nearer to its
+    own within the patience, ends the training as it is (default: it is undone like any other)."""
 
     def __post_init__(self) -> None:
         require(self.memory >= 1, "schedule.memory", f"must be at least 1, got {self.memory}")
@@ -109,7 +112,7 @@ class ScheduleConfig:
 
 
 CONTROLS = (
-    *("dwell", "patience", "attempts", "guard", "smoothing"),
+    *("dwell", "patience", "attempts", "guard", "smoothing", "settle_for_less"),
     *("gentler_rehearsal", "gentler_lr", "gentler_dwell"),
 )
 """The fields that the controller alone reads."""
@@ -310,12 +313,16 @@ def control_step(
     last = progress.stage == stages
     if signal is not None:
         control = _look(schedule, progress, control, signal, chance, last)
-    if control.settled and (not last or schedule.stop_early):
-        return replace(progress, stage_ended=True, finished=last), control
-    if progress.iteration >= iterations:
-        return replace(progress, stage_ended=True, finished=True), control
+    spent = progress.iteration >= iterations
+    if spent or (control.settled and (not last or schedule.stop_early)):
+        return replace(progress, stage_ended=True, finished=spent or last), control
     if not _is_lost(schedule, progress, control):
         return progress, control
+    if last and schedule.settle_for_less:
+        if signal is None:
+            return progress, control  # decided at the next look: what was learned may be gone again
+        if passes(schedule, signal, last=False):
+            return replace(progress, stage_ended=True, finished=True), control
     if control.attempt >= _given(schedule.attempts, ATTEMPTS):
         times = "once" if control.attempt == 1 else f"{control.attempt} times"
         reason = f"stage {progress.stage} of {stages} was tried {times} and did not learn"

@@ -220,10 +220,12 @@ RECIPE = replace(
     horizon=17,
     iterations=40_000,
     held_out=HELD_OUT,
+    schedule=replace(LAPTOP.schedule, settle_for_less=None),
     evaluation=EvaluationConfig(every=250, samples=500),
 )
 """The laptop's recipe, chosen on tuning seeds by how surely and how soon the left curriculum ends:
-docs/cost.md. Measured often, so that one sees when a run has internalized."""
+docs/cost.md. Measured often, so that one sees when a run has internalized. Without what the recipe learned from
+these very runs: they stay what was judged."""
 ONE_STAGE = without_stages(replace(RECIPE, iterations=30_000), "cot")
 """CoT and E2E training with the same model and optimizer, until it is learned. The limit is above what the
 recipe needs on these tasks, S_3 apart: a direct answer takes half the tokens of a chain."""

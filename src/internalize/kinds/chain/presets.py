@@ -20,7 +20,13 @@ LAPTOP = ChainConfig(
     model=ModelConfig(depth=1, width=64, heads=32, init_std=0.1),
     optimizer=OptimizerConfig(lr=1e-3, warmup=200, cooling=1_000),
     schedule=ScheduleConfig(
-        kind="controller", threshold=0.1, last_threshold=0.02, dwell=50, patience=4_000, stop_early=True
+        kind="controller",
+        threshold=0.1,
+        last_threshold=0.02,
+        dwell=50,
+        patience=4_000,
+        stop_early=True,
+        settle_for_less=True,
     ),
     evaluation=EvaluationConfig(every=1_000, samples=500),
     rehearsal=0.5,
