@@ -144,9 +144,8 @@ FIGURE = Figure(
     caption=(
         "Share of runs of the left curriculum that answer at once with more than 95 % final-state accuracy, on "
         "the counters C_n (Wilson intervals, 95 %), and how many iterations it took them: one mark for "
-        "each run, "
-        "open where it never did within its budget. A run that internalized on the way and lost it again counts "
-        "below, not above. Prime orders are shaded, prime powers marked."
+        "each run, open where it never did within its budget. A run that internalized on the way and lost it "
+        "again counts below, not above. Prime orders are shaded, prime powers marked."
     ),
     claims=CLAIMS,
     notes=[
