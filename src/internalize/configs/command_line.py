@@ -72,7 +72,7 @@ VALUES = {int: "INT", float: "FLOAT", str: "STR", Path: "PATH", bool: "{True,Fal
 
 
 def _in_words() -> Any:
-    """What help says of an option beside its docstring: which value follows, and which one is there if none does.
+    """What help says of an option beside its docstring: which value follows, and which one holds if none does.
 
     tyro says `{None}|INT … (default: None)` of a number that may be left out: we say `INT`, and nothing more.
     """
@@ -128,7 +128,7 @@ def _value(plain: Any) -> str | None:
 
 
 def _if_not_given(default: str) -> str:
-    """The value that holds if an option is not given; nothing where its docstring has to say what happens then."""
+    """The value that holds if an option is not given; nothing where the docstring says what happens then."""
     said = {"None": "", "": "", "True": "(default: on)", "False": "(default: off)"}
     return said.get(default, f"(default: {default})").replace("\n", "\\n")
 
