@@ -123,7 +123,10 @@ def test_runs_are_named_as_people_name_them(tmp_path: Path, monkeypatch: pytest.
     for age, folder in enumerate(reversed(folders)):
         os.utime(folder / "status.json", (1e9 - age, 1e9 - age))
     assert find_folder("latest", "run") == folders[-1]
-    assert find_folder("right-s0", "run") == folders[2]
+    assert find_folder("right-s0", "run") == find_folder("C7-right-s0*", "run") == folders[2]
+    assert find_folder("C7*left*s1", "run") == folders[1]
+    with pytest.raises(BadInput, match=r"right-\* could be any of 2 runs: "):
+        find_folder("right-*", "run")
     assert find_folders(["*-left-*", "runs/*-right-s1-*", "latest"], "run") == [
         *sorted(folders[:2]),
         folders[3],
