@@ -189,7 +189,9 @@ def _results(evidence: RunEvidence) -> list[str]:
         now = evidence.stages[-1] if evidence.stages else None
         if now is not None and now.stage > 1 and not now.ended:
             right = f"; its last state is right for {now.target} so far" if now.target else ""
-            so_far.append(f"It is in stage {now.stage} ({now.label}), for {now.iterations:,} iterations{right}.")
+            so_far.append(
+                f"It is in stage {now.stage} ({now.label}), for {now.iterations:,} iterations{right}."
+            )
         return so_far
     asked = "asked for the direct answer " if evidence.mixture else ""
     length = f", with {evidence.response_length:.2f} tokens in an answer" if evidence.response_length else ""
