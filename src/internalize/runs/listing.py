@@ -101,7 +101,7 @@ def _cells(entry: Entry, so_far: Row) -> tuple[str, ...]:
         one_line(entry.method or "–"),
         _text(entry.seed),
         entry.state,
-        _so_far(so_far, "id_accuracy") or _accuracy(entry.accuracy, entry.summary, "id_accuracy"),
+        _so_far(so_far, "id_accuracy", "accuracy") or _accuracy(entry.accuracy, entry.summary, "id_accuracy"),
         _so_far(so_far, "ood_accuracy") or _accuracy(entry.ood_accuracy, entry.summary, "ood_accuracy"),
         _so_far(so_far, "id_response_length") or _tokens(entry.summary),
         _cost(entry.summary),
@@ -109,12 +109,13 @@ def _cells(entry: Entry, so_far: Row) -> tuple[str, ...]:
     )
 
 
-def _so_far(row: Row, key: str) -> str:
+def _so_far(row: Row, *keys: str) -> str:
     """`99.4 % (9)`: of the last measurement, with its stage; empty where there was none."""
-    value = row.get(key)
-    if not isinstance(value, float):
+    key = next((key for key in keys if isinstance(row.get(key), float)), None)
+    if key is None:
         return ""
-    return f"{accuracy_told(row, key) if key.endswith('_accuracy') else f'{value:.1f}'} ({row['stage']})"
+    value = accuracy_told(row, key) if key.endswith("accuracy") else f"{row[key]:.1f}"
+    return f"{value} ({row['stage']})"
 
 
 def _accuracy(value: float | None, summary: dict[str, Any], key: str) -> str:
