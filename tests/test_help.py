@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,7 @@ from internalize.cli import COMMANDS, main, purposes
 from internalize.configs.command_line import options_of
 from internalize.help import GROUPS, grouped
 from internalize.kinds.chain.commands import TrainArguments
-from internalize.welcome import Typed, completion, examples, typed_after_commands
+from internalize.welcome import Shell, Typed, completion, examples, typed_after_commands
 
 Output = pytest.CaptureFixture[str]
 
@@ -51,24 +52,25 @@ def test_the_options_of_a_command_are_those_of_its_help(capsys: Output) -> None:
     assert missing == []
 
 
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        ("tra", {"train"}),
-        ("runs sh", {"show"}),
-        ("train --model.wi", {"--model.width"}),
-        ("runs compare --mar", {"--markdown"}),
-        ("ask C2-T", {"C2-T4-left-s0-0123456789ab"}),
-        ("show lat", {"latest"}),
-        ("train --preset ''", {"paper", "laptop"}),
-        ("train --config m", {"mine.json"}),
-        ("tasks ''", {"mine.json", "runs", "script"}),
-        ("figure he", {"heads"}),
-    ],
-)
-def test_bash_completes(words: str, expected: set[str], tmp_path: Path) -> None:
-    (tmp_path / "runs" / "C2-T4-left-s0-0123456789ab").mkdir(parents=True)
-    (tmp_path / "mine.json").touch()
+COMPLETED = [
+    ("tra", {"train"}),
+    ("runs sh", {"show"}),
+    ("train --model.wi", {"--model.width"}),
+    ("runs compare --mar", {"--markdown"}),
+    ("ask C2-T", {"C2-T4-left-s0-0123456789ab"}),
+    ("show lat", {"latest"}),
+    ("train --preset ''", {"paper", "laptop"}),
+    ("train --config m", {"mine.json"}),
+    ("tasks ''", {"mine.json", "runs", "script"}),
+    ("figure he", {"heads"}),
+    ("help tas", {"tasks"}),
+]
+
+
+def lay_out(shell: Shell, folder: Path) -> None:
+    """A script of completion, in a folder with a run and a file."""
+    (folder / "runs" / "C2-T4-left-s0-0123456789ab").mkdir(parents=True)
+    (folder / "mine.json").touch()
     options: dict[str, tuple[str, ...] | None] = {
         "--model.width": (),
         "--config": (),
@@ -80,22 +82,65 @@ def test_bash_completes(words: str, expected: set[str], tmp_path: Path) -> None:
         "runs show": Typed({}, takes_runs=True),
         "runs compare": Typed({"--markdown": None}, takes_runs=True),
         "ask": Typed({}, takes_runs=True),
-        "show": Typed({}, takes_runs=True),
+        "show": Typed({"--examples": ()}, takes_runs=True),
         "tasks": Typed({}),
         "figure": Typed({}, first=("heads", "methods")),
     }
-    (tmp_path / "script").write_text(completion("bash", commands, purposes()))
+    (folder / "script").write_text(completion(shell, commands, purposes()))
+
+
+def said_by(words: list[str], folder: Path) -> str:
+    if shutil.which(words[0]) is None:
+        pytest.skip(f"{words[0]} is not installed here")
+    environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "TERM": "dumb"}
+    return subprocess.run(
+        words, capture_output=True, text=True, cwd=folder, check=True, env=environment, timeout=120
+    ).stdout
+
+
+@pytest.mark.parametrize(("words", "expected"), COMPLETED)
+def test_bash_completes(words: str, expected: set[str], tmp_path: Path) -> None:
+    lay_out("bash", tmp_path)
     typed = f"internalize {words}".split()
     script = f"source ./script; COMP_WORDS=({' '.join(typed)}); COMP_CWORD={len(typed) - 1}; _internalize; "
-    done = subprocess.run(
-        ["bash", "-c", f'{script} printf "%s\\n" "${{COMPREPLY[@]}}"'],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        check=True,
-        env={"PATH": os.environ["PATH"]},
-    )
-    assert set(done.stdout.split()) == expected
+    told = said_by(["bash", "-c", f'{script} printf "%s\\n" "${{COMPREPLY[@]}}"'], tmp_path)
+    assert set(told.split()) == expected
+
+
+@pytest.mark.parametrize(("words", "expected"), [*COMPLETED, ("runs show --exam", set())])
+def test_fish_completes(words: str, expected: set[str], tmp_path: Path) -> None:
+    lay_out("fish", tmp_path)
+    line = f"internalize {words.removesuffix(chr(39) * 2)}"
+    told = said_by(["fish", "--no-config", "-c", f'source ./script; complete -C "{line}"'], tmp_path)
+    assert {offer.split("\t")[0].rstrip("/") for offer in told.splitlines()} >= expected
+    if len(expected) == 1 or not expected:
+        assert len(told.splitlines()) == len(expected)
+
+
+ZSH = """
+zmodload zsh/zpty
+zpty shell zsh -f -i
+zpty -w shell "PROMPT=; source ./script; bindkey '^I' complete-word"
+zpty -w shell "tell () { print -r -- '<<'\\$BUFFER'>>'; zle kill-buffer }; zle -N tell; bindkey '^G' tell"
+zpty -w shell "echo RE''ADY"
+zpty -r shell told '*READY*'
+for line in "$@"; do
+    zpty -n -w shell $line$'\\t\\a'
+    zpty -r shell told '*>>*'
+    print -r -- "${${told##*<<}%%>>*}"
+done
+zpty -d shell
+"""
+"""Types each line into a shell of its own, then the tabulator, and prints what stands there then."""
+
+
+def test_zsh_completes(tmp_path: Path) -> None:
+    lay_out("zsh", tmp_path)
+    (tmp_path / "type.zsh").write_text(ZSH)
+    known = {f"internalize {words}": expected for words, expected in COMPLETED if len(expected) == 1}
+    told = said_by(["zsh", "-f", "type.zsh", *known], tmp_path).splitlines()
+    wanted = [f"{line.rpartition(' ')[0]} {next(iter(word))}" for line, word in known.items()]
+    assert [line.strip() for line in told] == wanted
 
 
 def test_what_can_be_typed_after_a_command() -> None:

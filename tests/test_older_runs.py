@@ -81,7 +81,7 @@ def test_they_are_listed_with_their_numbers(runs: Path, capsys: pytest.CaptureFi
 
 
 def test_the_list_for_people_says_the_same(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    heading, *lines, total = said(capsys, "runs", "--out", runs).splitlines()
+    heading, *lines, remark, total = said(capsys, "runs", "--out", runs).splitlines()
     assert heading.split() == [
         "run",
         "task",
@@ -95,6 +95,7 @@ def test_the_list_for_people_says_the_same(runs: Path, capsys: pytest.CaptureFix
         "cost",
         "took",
     ]
+    assert "not finished" in remark
     assert total == f"{len(FOLDERS)} runs in runs"
     assert [line.split()[0] for line in lines] == FOLDERS
     for line in lines:

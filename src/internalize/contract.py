@@ -29,9 +29,22 @@ def still_speaking(summary: Mapping[str, Any]) -> str:
 
 TOY = 0.1
 """Share of all inputs; a run that sees more of them may have learned them by heart."""
+PAPERS_C2 = {"task": "C2", "horizon": 25}
+"""The paper's own C_2 cells see every input 0.19 times; with 5 % of inputs held out they are no toys."""
+PAPERS_C2_VIEWS, PAPERS_C2_HELD_OUT = 0.2, 0.05
 
 
-def shortcomings(summary: Mapping[str, Any], run: str) -> list[str]:
+def is_toy(views: float, config: Mapping[str, Any]) -> bool:
+    """Whether a run sees so many of its inputs that it supports no claim.
+
+    views: how often it sees an input on average. config: its task, horizon and held_out.
+    """
+    own = all(config.get(name) == value for name, value in PAPERS_C2.items())
+    excepted = own and views <= PAPERS_C2_VIEWS and (config.get("held_out") or 0.0) >= PAPERS_C2_HELD_OUT
+    return views > TOY and not excepted
+
+
+def shortcomings(summary: Mapping[str, Any], run: str, config: Mapping[str, Any]) -> list[str]:
     """What has to stand below the results of a run: what it did not reach, what it cannot show.
 
     run: what commands find it by.
@@ -43,7 +56,7 @@ def shortcomings(summary: Mapping[str, Any], run: str) -> list[str]:
         where = f": it ended at stage {stage} of {stages}" if early else ""
         found.append(f"did not succeed{where}; internalize diagnose {run} says why, and what to try")
     samples, inputs = summary.get("samples"), summary.get("possible_inputs")
-    if isinstance(samples, int) and isinstance(inputs, int | float) and samples > TOY * inputs:
+    if isinstance(samples, int) and isinstance(inputs, int | float) and is_toy(samples / inputs, config):
         seen = f"{inputs:,.0f} possible inputs, {samples:,} samples seen"
         found.append(f"a toy ({seen}): it shows how the tool works, and supports no claim")
     return found

@@ -122,6 +122,25 @@ complete -o filenames -F _internalize internalize
 """
 
 
+ZSH_START = """\
+(( $+functions[compdef] )) || { autoload -U compinit && compinit; }
+autoload -U +X bashcompinit && bashcompinit
+"""
+"""Where a user's ~/.zshrc has not started completion yet, this does."""
+FISH_START = """\
+# Completion of the internalize command; made by `internalize completion fish`.
+function __internalize_after --description 'whether the words typed so far begin with this command'
+    set -l words (commandline -opc)
+    set -l name $words[2]
+    if contains -- "$words[2] $words[3]" {twos}
+        set name "$words[2] $words[3]"
+    end
+    test "$name" = "$argv[1]"
+end
+function __internalize_second
+    test (count (commandline -opc)) -eq 2
+end
+"""
 FISH_RUNS = "(set -q INTERNALIZE_RUNS; and command ls $INTERNALIZE_RUNS; or command ls runs 2>/dev/null)"
 
 
@@ -182,26 +201,29 @@ def completion(shell: Shell, commands: Mapping[str, Typed], purposes: Mapping[st
         values=cases(values, "known"),
         seconds=cases({"help": first.split(), **follow}, "known"),
     )
-    return script if shell == "bash" else f"autoload -U +X bashcompinit && bashcompinit\n{script}"
+    return script if shell == "bash" else ZSH_START + script
 
 
 def _fish(commands: Mapping[str, Typed], purposes: Mapping[str, str]) -> str:
-    lines = ["# Completion of the internalize command; made by `internalize completion fish`."]
+    twos = " ".join(f"'{name}'" for name in commands if " " in name) or "''"
+    lines = [FISH_START.format(twos=twos).rstrip()]
     start = "complete -c internalize"
     for name, typed in commands.items():
         first, _, second = name.partition(" ")
         purpose = purposes[name].replace("'", "\\'")
-        if not second:
-            lines.append(f"{start} -n __fish_use_subcommand -a {first} -d '{purpose}'")
-        seen = f"'__fish_seen_subcommand_from {first}'"
         if second:
-            lines.append(f"{start} -n {seen} -a {second} -d '{purpose}'")
-            seen = f"'__fish_seen_subcommand_from {first}; and __fish_seen_subcommand_from {second}'"
+            lines.append(
+                f"{start} -n '__internalize_after {first}; and __internalize_second' -a {second} -d '{purpose}'"
+            )
+        else:
+            lines.append(f"{start} -n __fish_use_subcommand -a {first} -d '{purpose}'")
+            lines.append(f"{start} -n '__internalize_after help' -f -a {first} -d '{purpose}'")
+        after = f"'__internalize_after \"{name}\"'"
         for option, choices in typed.options.items():
             value = "" if choices is None else f" -x -a '{' '.join(choices)}'" if choices else " -r"
-            lines.append(f"{start} -n {seen} -l {option.removeprefix('--')}{value}")
+            lines.append(f"{start} -n {after} -l {option.removeprefix('--')}{value}")
         if typed.first:
-            lines.append(f"{start} -n {seen} -a '{' '.join(typed.first)}'")
+            lines.append(f"{start} -n {after} -a '{' '.join(typed.first)}'")
         if typed.takes_runs:
-            lines.append(f"{start} -n {seen} -a 'latest {FISH_RUNS}'")
+            lines.append(f"{start} -n {after} -a 'latest {FISH_RUNS}'")
     return "\n".join(lines) + "\n"

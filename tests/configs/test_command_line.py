@@ -25,6 +25,30 @@ class Arguments:
 
     part: Part = field(default_factory=Part)
     json: bool = False
+    seeds: int | None = None
+    """Train this many, and
+    no more."""
+    bits: tuple[int, ...] | None = None
+    """Which bits."""
+    joint: str = "\n"
+    """Between two steps."""
+
+
+def test_help_says_in_words_what_follows_an_option(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COLUMNS", "100")
+        with pytest.raises(SystemExit):
+            parse(Arguments, ["--help"], "internalize x")
+    told = {" ".join(re.sub("[│|]", "", line).split()) for line in capsys.readouterr().out.splitlines()}
+    assert {
+        "--json, --no-json (default: off)",
+        "--seeds INT Train this many, and no more.",
+        "--bits INT ... Which bits.",
+        "--joint STR Between two steps. (default: '\\n')",
+        "--part.size {tiny,small,middle,large,huge}",
+    } <= told
+    given = parse(Arguments, ["--seeds", "3", "--bits", "1", "2"], "internalize x")
+    assert (given.seeds, given.bits) == (3, (1, 2))
 
 
 def test_flags_are_set_either_way_whatever_the_default() -> None:
@@ -68,5 +92,6 @@ def test_help_is_unambiguous_and_fits(command: str, capsys: pytest.CaptureFixtur
     wide = help_of(command, 5_000, capsys)
     for negative in re.findall(r"--(?:[\w-]+\.)*no-[\w-]+", wide):
         assert f"{negative.replace('no-', '', 1)}, {negative}" in wide
+    assert not re.findall(r"None|True\)|False\)", wide)  # values of Python: what happens is said in words
     choices_and_games = r"\{.*?\}|connect_four\(.*?\)"  # may break at their commas
     assert not re.findall(r"\S+,\S+", re.sub(choices_and_games, "", wide))

@@ -186,7 +186,8 @@ def test_all_stages_at_once_are_what_every_stage_answers(browser: Browser, made:
 def test_only_what_internalized_is_called_so() -> None:
     assert bundles.label_of("left", 4, {"internalized": True}) == "Internalized"
     assert bundles.label_of("inductive", 4, {"internalized": False}) == "Not internalized (leaps)"
-    assert bundles.label_of("left", 4, {}) == "Not internalized", "a run that has not ended"
+    assert bundles.label_of("left", 4, {}) == "Not finished"
+    assert bundles.label_of("cot", 1, {}) == "Chain of thought, not finished"
     assert bundles.label_of("cot", 1, {"internalized": False}) == "Chain of thought"
     twins = [{"label": "End to end", "seed": 1}, {"label": "End to end", "seed": 2}, {"label": "x", "seed": 3}]
     bundles.tell_apart(twins)

@@ -123,7 +123,10 @@ def test_runs_are_named_as_people_name_them(tmp_path: Path, monkeypatch: pytest.
     for age, folder in enumerate(reversed(folders)):
         os.utime(folder / "status.json", (1e9 - age, 1e9 - age))
     assert find_folder("latest", "run") == folders[-1]
-    assert find_folder("right-s0", "run") == folders[2]
+    assert find_folder("right-s0", "run") == find_folder("C7-right-s0*", "run") == folders[2]
+    assert find_folder("C7*left*s1", "run") == folders[1]
+    with pytest.raises(BadInput, match=r"right-\* could be any of 2 runs: "):
+        find_folder("right-*", "run")
     assert find_folders(["*-left-*", "runs/*-right-s1-*", "latest"], "run") == [
         *sorted(folders[:2]),
         folders[3],
@@ -186,11 +189,45 @@ def test_a_stage_that_does_not_ask_for_the_last_state_is_listed_with_its_own_tar
 
 def test_what_has_to_stand_below_the_results() -> None:
     summary = {"succeeded": False, "stage": 2, "stages": 5, "samples": 19_200, "possible_inputs": 32.0}
-    early, toy = shortcomings(summary, "runs/x")
+    early, toy = shortcomings(summary, "runs/x", {})
     assert "ended at stage 2 of 5; internalize diagnose runs/x" in early
     assert toy.startswith("a toy (32 possible inputs, 19,200 samples seen)")
     good = {**summary, "succeeded": True, "internalized": True, "possible_inputs": 3.0**16}
-    assert shortcomings(good, "runs/x") == []
+    assert shortcomings(good, "runs/x", {}) == []
+
+
+def test_the_papers_own_c2_with_inputs_held_out_is_no_toy() -> None:
+    """6.4 million samples of 2^25 inputs are 0.19 views: more than a tenth, and the one exception."""
+    summary = {"samples": 6_400_000, "possible_inputs": 2.0**25}
+    cell = {"task": "C2", "horizon": 25, "held_out": 0.05}
+    assert shortcomings(summary, "runs/x", cell) == []
+    for other in ({"held_out": None}, {"held_out": 0.01}, {"task": "C3"}, {"horizon": 24}):
+        assert len(shortcomings(summary, "runs/x", {**cell, **other})) == 1
+    assert len(shortcomings({**summary, "samples": 7_000_000}, "runs/x", cell)) == 1
+
+
+def test_an_unfinished_run_shows_what_was_measured_last_and_in_which_stage(
+    tmp_path: Path, capsys: Output
+) -> None:
+    done_run(tmp_path, "left", 0, 0.5)
+    folder = done_run(tmp_path, "left", 1, 0.5)
+    write_json(folder / "status.json", {"state": "interrupted"})
+    first = {"event": "evaluation", "stage": 8, "id_accuracy": 0.9, "ood_accuracy": 0.8}
+    last = {"event": "evaluation", "stage": 9, "id_accuracy": 0.994, "ood_accuracy": 0.25}
+    rows = [first, {**last, "id_response_length": 3.0}, {"event": "train", "stage": 10, "loss": 0.5}]
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows) + '{"event": "eval')
+    assert main(["runs", "--out", str(tmp_path)]) == 0
+    _heading, finished, unfinished, remark, _count = capsys.readouterr().out.splitlines()
+    assert "50.0 %" in finished
+    assert "99.4 % (9)  25.0 % (9)  3.0 (9)" in unfinished
+    assert "not finished" in remark
+    assert main(["runs", "--out", str(tmp_path), "--json"]) == 0
+    done, stopped = json.loads(capsys.readouterr().out)
+    assert (done["so_far"], stopped["so_far"], stopped["accuracy"]) == (None, rows[1], None)
+    assert main(["runs", "show", str(folder)]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert f"interrupted; go on with: internalize resume {folder}" in shown
+    assert "measured last: the run is not finished stage 9 ID accuracy 99.4 %" in shown
 
 
 def test_listing_needs_no_torch(tmp_path: Path) -> None:
@@ -204,8 +241,13 @@ def test_a_run_is_shown_with_its_curves(internalized: Run, capsys: Output) -> No
     assert main(["runs", "show", str(internalized.path)]) == 0
     text = capsys.readouterr().out
     assert text.startswith(f"{internalized.path.name}\ndone, ")
-    for part in ("horizon                   4\n", "● loss", "id_accuracy", "▲ ood_accuracy"):
+    squeezed = " ".join(text.split())
+    for part in ("T, symbols read 4 --horizon", "learning rate 0.003 --optimizer.lr", "internalized yes"):
+        assert part in squeezed
+    for part in ("● loss", "ID accuracy", "▲ OOD accuracy"):
         assert part in text
+    assert "id_" not in text
+    assert "True" not in text
     assert main(["runs", "show", str(internalized.path), "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)
     assert shown["metrics"] == list(internalized.metrics())

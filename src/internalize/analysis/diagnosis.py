@@ -185,7 +185,14 @@ def _findings(evidence: RunEvidence, verdict: Condition, broken: StageEvidence |
 def _results(evidence: RunEvidence) -> list[str]:
     """What the finished run reaches."""
     if evidence.final is None:
-        return [f"The run is {evidence.state} after {evidence.done:,} of {evidence.iterations:,} iterations."]
+        so_far = [f"The run is {evidence.state} after {evidence.done:,} of {evidence.iterations:,} iterations."]
+        now = evidence.stages[-1] if evidence.stages else None
+        if now is not None and now.stage > 1 and not now.ended:
+            right = f"; its last state is right for {now.target} so far" if now.target else ""
+            so_far.append(
+                f"It is in stage {now.stage} ({now.label}), for {now.iterations:,} iterations{right}."
+            )
+        return so_far
     asked = "asked for the direct answer " if evidence.mixture else ""
     length = f", with {evidence.response_length:.2f} tokens in an answer" if evidence.response_length else ""
     found = [f"In the end, {asked}{evidence.final} of final states are right ID, {evidence.ood} OOD{length}."]

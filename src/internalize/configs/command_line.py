@@ -10,7 +10,9 @@ import re
 import shutil
 import textwrap
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from internalize.errors import BadInput, closest
 
@@ -53,6 +55,7 @@ def parse(arguments: type[Any], words: list[str], program: str, default: Any = N
                 description=_filled(inspect.getdoc(arguments) or ""),
                 return_unknown_args=keeps_rest,
                 default=tyro.MISSING_NONPROP if default is None else default,
+                registry=_in_words(),
             )
     except SystemExit as stop:
         if stop.code in (0, None):
@@ -62,6 +65,72 @@ def parse(arguments: type[Any], words: list[str], program: str, default: Any = N
     if not keeps_rest:
         return parsed
     return dataclasses.replace(parsed[0], rest=tuple(parsed[1]))
+
+
+VALUES = {int: "INT", float: "FLOAT", str: "STR", Path: "PATH", bool: "{True,False}"}
+"""What help calls a value of this type."""
+
+
+def _in_words() -> Any:
+    """What help says of an option beside its docstring: which value follows, and which one holds if none does.
+
+    tyro says `{None}|INT … (default: None)` of a number that may be left out: we say `INT`, and nothing more.
+    """
+    import tyro
+
+    registry = tyro.constructors.ConstructorRegistry()
+    asked: list[Any] = []  # for which dataclass tyro's own rules are being asked by ours
+
+    @registry.struct_rule
+    def described(info: Any) -> Any:
+        if not dataclasses.is_dataclass(info.type) or info in asked:
+            return None
+        asked.append(info)
+        try:
+            spec = registry.get_struct_spec(info)
+        finally:
+            asked.pop()
+        if not isinstance(spec, tyro.constructors.StructConstructorSpec):
+            return spec
+        return dataclasses.replace(spec, fields=tuple(map(_described_field, spec.fields)))
+
+    return registry
+
+
+def _described_field(field: Any) -> Any:
+    import tyro
+
+    marks = getattr(field.type, "__metadata__", ())
+    plain = get_args(field.type)[0] if marks else field.type
+    if dataclasses.is_dataclass(plain):
+        return field
+    given = next((called for mark in marks if (called := getattr(mark, "metavar", None))), None)
+    shown = tyro.conf.arg(metavar=given or _value(plain), help_behavior_hint=_if_not_given)
+
+    def one_paragraph() -> str | None:
+        """As wide as the terminal, however wide the lines are in the source."""
+        text = field.helptext() if callable(field.helptext) else field.helptext
+        return None if text is None else " ".join(text.split())
+
+    return dataclasses.replace(field, type=Annotated[field.type, shown], helptext=one_paragraph)
+
+
+def _value(plain: Any) -> str | None:
+    """What follows an option that may be left out, in a word; None: tyro's own word is good."""
+    parts = [part for part in get_args(plain) if part is not NoneType]
+    if get_origin(plain) not in (Union, UnionType) or len(parts) != 1:
+        return None
+    if get_origin(parts[0]) is Literal:
+        return "{" + ",".join(map(str, get_args(parts[0]))) + "}"
+    if get_origin(parts[0]) is tuple and get_args(parts[0])[-1:] == (...,):
+        return f"{VALUES.get(get_args(parts[0])[0], 'VALUE')} ..."
+    return VALUES.get(parts[0])
+
+
+def _if_not_given(default: str) -> str:
+    """The value that holds if an option is not given; nothing where the docstring says what happens then."""
+    said = {"None": "", "": "", "True": "(default: on)", "False": "(default: off)"}
+    return said.get(default, f"(default: {default})").replace("\n", "\\n")
 
 
 def _filled(text: str) -> str:

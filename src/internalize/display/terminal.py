@@ -17,7 +17,7 @@ from rich.live import Live
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from internalize.contract import Begun, End, Ended, Event, RunState, Stage, Stepped, Written
+from internalize.contract import Begun, End, Ended, Event, RunState, Stage, Stepped, Written, named
 from internalize.statistics.intervals import percentage
 
 
@@ -94,6 +94,30 @@ def own_target(row: Mapping[str, Any], key: str) -> float | None:
     """How often the stage's own last word is right, where that is another question than the final answer."""
     target = row.get(key.replace("_accuracy", "_target_accuracy")) if key.endswith("_accuracy") else None
     return target if isinstance(target, float) and target != row.get(key) else None
+
+
+def interval_beside(name: str, summary: Mapping[str, Any]) -> str:
+    """` [98.1 %, 98.6 %]` for an accuracy whose interval the summary has too."""
+    interval = summary.get(name.replace("_accuracy", "_interval"))
+    if not (name.endswith("_accuracy") and isinstance(interval, list) and len(interval) == 2):
+        return ""
+    return f" [{percent(interval[0])}, {percent(interval[1])}]"
+
+
+def readable(name: str, value: Any) -> str:
+    """A result as people write it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        if name.endswith("accuracy"):
+            return percent(value)
+        whole = value >= 1000 or (value >= 10 and value.is_integer())
+        return f"{value:.2g}" if 0 < abs(value) < 0.01 else f"{value:,.{0 if whole else 2}f}"
+    if isinstance(value, list):
+        return ", ".join(readable("", item) for item in value)
+    if isinstance(value, Mapping):
+        return ", ".join(f"{named(str(part))}: {readable(part, found)}" for part, found in value.items())
+    return "–" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
 
 
 class Pace:

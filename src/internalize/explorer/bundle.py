@@ -235,6 +235,8 @@ def describe_model(subject: Subject, stages: list[int]) -> Json:
 def label_of(method: str, stages: int, summary: Json) -> str:
     """What the model is called beside its answers: only a run that internalized is called so."""
     label = METHODS.get(method.partition(":")[0], method)
+    if not summary:
+        return label.replace("Internalized", "Not finished") if stages > 1 else f"{label}, not finished"
     failed = stages > 1 and not summary.get("internalized", False)
     return label.replace("Internalized", "Not internalized") if failed else label
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from internalize.constructions.general import kind_of_order
-from internalize.contract import TOY
+from internalize.contract import is_toy
 from internalize.curricula import Curriculum, find_curriculum
 from internalize.measure.cost import training_flops
 from internalize.models.gpt2 import ModelConfig
@@ -176,12 +176,6 @@ Scale = Literal["the paper's own", "premise kept, smaller", "toy"]
 PAPER_SCALE: Scale = "the paper's own"
 SMALLER: Scale = "premise kept, smaller"
 TOY_SCALE: Scale = "toy"
-MOST_VIEWS = TOY
-"""The paper's premise: possible inputs far exceed training sequences. Beyond this many views a case is a
-toy."""
-EXCEPTION = {"task": "C2", "horizon": 25}
-"""The paper's own C_2 cells see every input 0.19 times; with 5 % of inputs held out they are no toys."""
-EXCEPTION_VIEWS, EXCEPTION_HELD_OUT = 0.2, 0.05
 READINGS = ("seed", "held_out", "model.init_std", "kernel", "log_every", "evaluation.", "precision")
 """Fields in which a case may differ from the paper's and still be it: the paper does not give them."""
 
@@ -194,17 +188,11 @@ def views_per_input(row: FigureRow, symbols: int) -> float:
 def scale_of(row: FigureRow, paper_cases: Sequence[FigureRow]) -> Scale:
     """How far a case is from the paper's own."""
     views = row.get("views_per_input")
-    if views is not None and views > MOST_VIEWS and not _is_exception(row):
+    if views is not None and is_toy(views, row):  # the paper's premise: far more inputs than sequences seen
         return TOY_SCALE
     own = _identity(row)
     paper = any(all(own.get(name) == value for name, value in _identity(case).items()) for case in paper_cases)
     return PAPER_SCALE if paper else SMALLER
-
-
-def _is_exception(row: FigureRow) -> bool:
-    held_out = row.get("held_out") or 0.0
-    is_cell = all(row.get(name) == value for name, value in EXCEPTION.items())
-    return is_cell and row["views_per_input"] <= EXCEPTION_VIEWS and held_out >= EXCEPTION_HELD_OUT
 
 
 def _identity(row: FigureRow) -> dict[str, Any]:

@@ -44,7 +44,12 @@ class LanguageModel(nn.Module, ABC):
     @property
     def hypotheses(self) -> str:
         """The class of functions that the weights choose from: same text, same class."""
-        return f"{self.config} on {self.vocabulary} tokens, {self.context} positions"
+        shape = self.config  # how weights are drawn at first and what is dropped on the way changes no function
+        name = "" if shape.network is None else f"{shape.network}, "
+        return (
+            f"{name}depth {shape.depth}, width {shape.width}, {shape.heads} heads, MLP {shape.mlp_width} wide, "
+            f"positions {shape.positions}; {self.vocabulary} tokens, {self.context} positions"
+        )
 
     def weights(self) -> dict[str, Tensor]:
         """All that a file must hold to have the model again, under the names it has there; not copied."""

@@ -17,7 +17,7 @@ from internalize.display.terminal import plain
 from internalize.errors import BadInput, RunWarning, closest, require
 from internalize.runs.folder import Run
 from internalize.runs.index import Entry, Filter, Store, require_if_there
-from internalize.runs.listing import as_json, described, description, listing, one_line
+from internalize.runs.listing import as_json, described, description, last_measurements, listing, one_line
 from internalize.runs.location import runs_folder
 from internalize.runs.manifest import changed_files
 from internalize.runs.table import Table
@@ -78,12 +78,13 @@ def runs_command(arguments: RunsArguments) -> None:
         Store(arguments.which.out).rebuild()
     found = in_order(arguments.which.entries(), arguments.sort)
     entries = found[: arguments.limit]
+    so_far = last_measurements(entries, arguments.which.out)
     if arguments.json:
-        print(json.dumps([as_json(entry) for entry in entries]))
+        print(json.dumps([as_json(entry, so_far.get(entry.path)) for entry in entries]))
         return
     if entries:
         # a file or another program gets whole names, whatever the width of the terminal beside it
-        print(listing(entries, shutil.get_terminal_size().columns if sys.stdout.isatty() else None))
+        print(listing(entries, shutil.get_terminal_size().columns if sys.stdout.isatty() else None, so_far))
     shown = f"{len(entries):,} of " if len(entries) < len(found) else ""
     print(f"{shown}{len(found):,} run{'' if len(found) == 1 else 's'} in {arguments.which.out}")
     if not found:

@@ -185,7 +185,7 @@ def comparison_cells(result: dict[str, Any]) -> tuple[list[str], list[list[str]]
                 f"{pair['mcnemar_p']:.3g}" if paired else "–",
             ]
         )
-    return ["runs of", "runs", f"mean {result['metric']}", "succeeded", "difference", "McNemar p"], rows
+    return ["runs of", "runs", f"mean {named(result['metric'])}", "succeeded", "difference", "McNemar p"], rows
 
 
 def _with_interval(value: float, interval: list[float] | None, sign: str = "") -> str:

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import isfinite
+from pathlib import Path
 from typing import Any
 
-from internalize.contract import RunState, still_speaking
+from internalize.contract import Row, RunState, named, still_speaking
 from internalize.display.plots import text_plot
-from internalize.display.terminal import accuracy_told, duration, own_target, percent, plain
+from internalize.display.terminal import (
+    accuracy_told,
+    duration,
+    interval_beside,
+    own_target,
+    percent,
+    plain,
+    readable,
+)
 from internalize.runs.folder import Run
 from internalize.runs.index import Entry
 from internalize.runs.location import hash_in_name
-from internalize.runs.storage import is_owned
+from internalize.runs.storage import is_owned, last_row
 from internalize.runs.table import Table, flat
 
 # All of them: plain text, since a framed table of ten thousand runs would take many seconds --------------
@@ -26,13 +35,22 @@ SPEAKS = "!"
 SPEAKING = (
     f"{SPEAKS} right only while it still speaks: it succeeded, and did not internalize (2 tokens: at once)"
 )
+SO_FAR = "(3) after a number: the run is not finished; this was measured last, in stage 3"
+NO_LAST_MEASUREMENT = (RunState.DONE, RunState.DAMAGED)
 WHOLE_NAMES = "the hash stands for the name; whole names: a wider terminal, or --json"
 
 
-def listing(entries: Sequence[Entry], columns: int | None = None) -> str:
-    """One line for each run, below headings; hashes stand for names that are too long for the columns."""
-    rows = [_cells(entry) for entry in entries]
+def listing(
+    entries: Sequence[Entry], columns: int | None = None, so_far: Mapping[str, Row] | None = None
+) -> str:
+    """One line for each run, below headings; hashes stand for names that are too long for the columns.
+
+    so_far: path → the last measurement of a run that is not finished.
+    """
+    so_far = so_far or {}
+    rows = [_cells(entry, so_far.get(entry.path, {})) for entry in entries]
     remark = [SPEAKING] if any(row[TOKENS].endswith(SPEAKS) for row in rows) else []
+    remark += [SO_FAR] if any(so_far.get(entry.path) for entry in entries) else []
     text = _aligned(rows)
     if any(entry.state == RunState.DAMAGED for entry in entries):  # with reasons, whatever the width
         reasons = [
@@ -68,7 +86,14 @@ def _short_name(entry: Entry) -> str:
     return hash_in_name(entry.path)[:SHORT_HASH] or one_line(entry.path)
 
 
-def _cells(entry: Entry) -> tuple[str, ...]:
+def last_measurements(entries: Sequence[Entry], out: Path) -> dict[str, Row]:
+    """Path → what was measured last, of runs that are not finished and were measured on their way."""
+    unfinished = [entry.path for entry in entries if entry.state not in NO_LAST_MEASUREMENT]
+    found = {path: last_row(out / path / "metrics.jsonl", "evaluation") for path in unfinished}
+    return {path: row for path, row in found.items() if isinstance(row.get("stage"), int)}
+
+
+def _cells(entry: Entry, so_far: Row) -> tuple[str, ...]:
     return (
         one_line(entry.path),
         one_line(entry.task or "–"),
@@ -76,12 +101,21 @@ def _cells(entry: Entry) -> tuple[str, ...]:
         one_line(entry.method or "–"),
         _text(entry.seed),
         entry.state,
-        _accuracy(entry.accuracy, entry.summary, "id_accuracy"),
-        _accuracy(entry.ood_accuracy, entry.summary, "ood_accuracy"),
-        _tokens(entry.summary),
+        _so_far(so_far, "id_accuracy", "accuracy") or _accuracy(entry.accuracy, entry.summary, "id_accuracy"),
+        _so_far(so_far, "ood_accuracy") or _accuracy(entry.ood_accuracy, entry.summary, "ood_accuracy"),
+        _so_far(so_far, "id_response_length") or _tokens(entry.summary),
         _cost(entry.summary),
         "–" if entry.seconds is None else duration(entry.seconds),
     )
+
+
+def _so_far(row: Row, *keys: str) -> str:
+    """`99.4 % (9)`: of the last measurement, with its stage; empty where there was none."""
+    key = next((key for key in keys if isinstance(row.get(key), float)), None)
+    if key is None:
+        return ""
+    value = accuracy_told(row, key) if key.endswith("accuracy") else f"{row[key]:.1f}"
+    return f"{value} ({row['stage']})"
 
 
 def _accuracy(value: float | None, summary: dict[str, Any], key: str) -> str:
@@ -114,11 +148,66 @@ def _text(value: Any) -> str:
     return "–" if value is None else str(value)
 
 
-def as_json(entry: Entry) -> dict[str, Any]:
-    """An entry as one object, for programs."""
+def as_json(entry: Entry, so_far: Row | None = None) -> dict[str, Any]:
+    """An entry as one object, for programs. so_far: the last measurement, where the run is not finished."""
     hidden = ("stamp", "config_text", "summary_text")
     plain = {name: value for name, value in vars(entry).items() if name not in hidden}
-    return {**plain, "config": entry.config, "summary": entry.summary}
+    return {**plain, "config": entry.config, "summary": entry.summary, "so_far": so_far}
+
+
+# One of them ---------------------------------------------------------------------------------------------
+
+SETTINGS = "settings, and the options where they are called otherwise (–: not given)"
+WORDS = {
+    "horizon": "T, symbols read",
+    "inputs": "inputs (ID)",
+    "ood_inputs": "inputs (OOD)",
+    "initial_state": "first state q_0",
+    "init_from": "started from the weights of",
+    "log_every": "iterations in a row of metrics",
+    "held_out": "share of inputs held out",
+    "scored": "loss on",
+    "rehearsal": "share of steps that rehearse",
+    "rehearse": "stages rehearsed",
+    "length_token": "length told by a token",
+    "keep_positions": "states keep their position",
+    "ease": "iterations with easy steps",
+    "operations_limit": "most operations",
+    "answer_positions": "positions counted from",
+    "model.depth": "layers",
+    "model.width": "width",
+    "model.heads": "heads",
+    "model.mlp": "width of the MLP",
+    "model.positions": "positions",
+    "model.init_std": "spread of the first weights",
+    "model.network": "network of one's own",
+    "model.dropout": "dropout",
+    "schedule.kind": "stages end: schedule",
+    "schedule.signal": "stages end: judged by",
+    "schedule.threshold": "stages end: threshold",
+    "schedule.judge": "stages end: worst or mean position",
+    "schedule.memory": "stages end: iterations averaged",
+    "schedule.shortest": "stages end: after at least",
+    "schedule.cap": "stages end: after at most",
+    "schedule.stop_early": "stops when the last stage is learned",
+    "schedule.last_threshold": "threshold of the last stage",
+    "schedule.dwell": "iterations a stage must stay learned",
+    "schedule.patience": "iterations before a stage is undone",
+    "schedule.attempts": "attempts at a stage",
+    "optimizer.lr": "learning rate",
+    "optimizer.betas": "AdamW's betas",
+    "optimizer.weight_decay": "weight decay",
+    "optimizer.reset": "optimizer forgets at stage ends",
+    "optimizer.warmup": "iterations of warm-up",
+    "optimizer.cooling": "iterations of cooling",
+    "optimizer.clip": "longest gradient",
+    "evaluation.every": "iterations between measurements",
+    "evaluation.samples": "inputs of a measurement",
+    "evaluation.final_samples": "inputs of the last measurement",
+    "lr": "learning rate",
+    "d": "d, bits of an input",
+    "k": "k, bits of the parity",
+}
 
 
 # One of them ---------------------------------------------------------------------------------------------
@@ -140,12 +229,16 @@ def described(run: Run) -> dict[str, Any]:
 
 def description(run: Run) -> str:
     """All there is to know, for people."""
-    parts = [run.path.name, _state(run), "", "config", *_lines(flat(run.identity().config))]
+    parts = [run.path.name, _state(run), "", SETTINGS, *_settings(flat(run.identity().config))]
     summary = run.status().get("summary", {})
     if summary:
-        parts += ["", "results", *_lines(summary)]
+        parts += ["", "results", *_results(summary)]
+    elif measured := last_row(run.path / "metrics.jsonl", "evaluation"):
+        del measured["event"]
+        parts += ["", "measured last: the run is not finished", *_results(measured)]
     for title, names in (("loss (logarithmic)", "loss"), ("accuracy", "_accuracy")):
-        plot = text_plot(curves(run.metrics(), names), logarithmic=names == "loss")
+        found = {named(name): points for name, points in curves(run.metrics(), names).items()}
+        plot = text_plot(found, logarithmic=names == "loss")
         if plot:
             parts += ["", title, plot]
     return plain("\n".join(parts))
@@ -173,6 +266,8 @@ def _state(run: Run) -> str:
     state = str(status["state"])
     if state == RunState.RUNNING != run.state():
         state = f"killed; go on with: internalize resume {run.path}"
+    elif state == RunState.INTERRUPTED:
+        state = f"{state}; go on with: internalize resume {run.path}"
     parts = [state]
     if "seconds" in status:
         parts.append(duration(status["seconds"]))
@@ -186,14 +281,30 @@ def _state(run: Run) -> str:
     return ", ".join(parts)
 
 
-def _lines(values: dict[str, Any]) -> list[str]:
-    width = max(map(len, values), default=0)
-    return [f"  {name:<{width}}  {one_line(_readable(name, value))}" for name, value in values.items()]
+def _settings(config: Mapping[str, Any]) -> list[str]:
+    """In words, and beside them the option where it is called otherwise."""
+    words = {name: WORDS.get(name) or named(name.replace(".", " ").replace("_", " ")) for name in config}
+    values = {name: _setting(value) for name, value in config.items()}
+    width, wide = (max(map(len, found.values()), default=0) for found in (words, values))
+    lines = []
+    for name in config:
+        option = "" if words[name] == name else f"--{name.replace('_', '-')}"
+        lines.append(f"  {words[name]:<{width}}  {one_line(values[name]):<{min(wide, 24)}}  {option}".rstrip())
+    return lines
 
 
-def _readable(name: str, value: Any) -> str:
-    if isinstance(value, float) and name.endswith("_accuracy"):
-        return percent(value)
-    if isinstance(value, list):
-        return "[" + ", ".join(f"{item:.4g}" if isinstance(item, float) else str(item) for item in value) + "]"
-    return "–" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+def _setting(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "–" if value is None else f"{value:g}" if isinstance(value, float) else str(value).strip("[]")
+
+
+def _results(summary: Mapping[str, Any]) -> list[str]:
+    """As `train` prints them, the lists too; an interval stands beside its accuracy."""
+    beside = {name.replace("_accuracy", "_interval") for name in summary if interval_beside(name, summary)}
+    shown = {name: value for name, value in summary.items() if name not in beside}
+    width = max(map(len, map(named, shown)), default=0)
+    return [
+        f"  {named(name):<{width}}  {one_line(readable(name, value) + interval_beside(name, summary))}"
+        for name, value in shown.items()
+    ]

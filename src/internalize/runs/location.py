@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from internalize.errors import BadInput, require
@@ -53,7 +54,7 @@ MOST_NAMED = 5
 
 def find_folder(text: Path | str, field: str, out: Path | None = None) -> Path:
     """The run that a user means: by a path, by its name below `out`, by the beginning of its hash, by a part of
-    its name that no other has, or by the word `latest`.
+    its name or a pattern that no other has, or by the word `latest`.
 
     out: `runs_folder` if not given.
     """
@@ -70,7 +71,7 @@ def find_folder(text: Path | str, field: str, out: Path | None = None) -> Path:
         require(bool(folders), field, f"there is no run in {out} yet, so none is the {LATEST}{_elsewhere()}")
         return Path(max(folders, key=_last_change))
     found = [folder for folder in folders if hash_in_name(folder).startswith(name)] if _is_hash(name) else []
-    found = found or [folder for folder in folders if name in Path(folder).relative_to(out).as_posix()]
+    found = found or [folder for folder in folders if _fits(name, Path(folder).relative_to(out).as_posix())]
     require(
         bool(found),
         field,
@@ -80,6 +81,11 @@ def find_folder(text: Path | str, field: str, out: Path | None = None) -> Path:
     more = ", …" if len(found) > MOST_NAMED else ""
     require(len(found) == 1, field, f"{name} could be any of {len(found)} runs: {several}{more}")
     return Path(found[0])
+
+
+def _fits(text: str, name: str) -> bool:
+    """Whether the text is a part of the name, or a pattern of it: `C2-*-s7`, `C2*left*`."""
+    return text in name or (is_pattern(text) and fnmatchcase(name, f"*{text.strip('*')}*"))
 
 
 def is_pattern(text: Path | str) -> bool:
@@ -97,7 +103,8 @@ def find_folders(texts: Sequence[Path | str], field: str, out: Path | None = Non
         pattern = Path(text)
         places = (pattern.parent.glob(pattern.name), out.glob(str(text)) if not pattern.is_absolute() else ())
         matched = next((runs for place in places if (runs := sorted(filter(is_run_folder, place)))), [])
-        require(bool(matched), field, f"no run matches {text}, here or in {out}")
+        near = _nearest(str(text).strip("*"), [folder for folder, _ in run_folders(out)], out)
+        require(bool(matched), field, f"no run matches {text}, here or in {out}{near}")
         found += matched
     return list(dict.fromkeys(found))
 

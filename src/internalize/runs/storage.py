@@ -88,6 +88,8 @@ def write_json(path: Path, value: Any) -> None:
 LARGEST_FILE = 2**28
 DEEPEST = 100
 """Bytes and nesting beyond which nothing is read: no run writes as much into one file."""
+NEWEST_ROWS = 2**17
+"""Bytes from the end of a file of rows in which its last measurement is looked for."""
 
 
 class Unreadable(ValueError):
@@ -104,8 +106,11 @@ def read_json(path: Path) -> Any:
     return parse_json(read_plain(path))
 
 
-def read_plain(path: Path) -> bytes:
-    """The bytes of a plain file of reasonable size. A FIFO in its place would be waited for without end."""
+def read_plain(path: Path, last: int | None = None) -> bytes:
+    """The bytes of a plain file of reasonable size. A FIFO in its place would be waited for without end.
+
+    last: only so many bytes, from its end.
+    """
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     try:
         there = os.fstat(handle)
@@ -114,6 +119,7 @@ def read_plain(path: Path) -> bytes:
         if there.st_size > LARGEST_FILE:
             raise Unreadable(f"has {there.st_size:,} bytes, at most {LARGEST_FILE:,} are read")
         with os.fdopen(handle, "rb", closefd=False) as file:
+            file.seek(0 if last is None else max(0, there.st_size - last))
             return file.read(LARGEST_FILE)
     finally:
         os.close(handle)
@@ -246,6 +252,16 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
     if None in rows:
         warnings.warn(f"{path} has lines that cannot be read; they are left out", RunWarning, stacklevel=2)
     return [row for row in [*rows, _row(last)] if row is not None]
+
+
+def last_row(path: Path, event: str) -> dict[str, Any]:
+    """The last row of this event among the newest rows; empty where there is none, or none to be read."""
+    try:
+        lines = read_plain(path, NEWEST_ROWS).split(b"\n")
+    except (Unreadable, OSError):
+        return {}
+    rows = (_row(line) for line in reversed(lines) if event.encode() in line)
+    return next((row for row in rows if row is not None and row.get("event") == event), {})
 
 
 def _row(line: bytes) -> dict[str, Any] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -18,7 +18,14 @@ from internalize.configs.codec import typed
 from internalize.contract import Observer, named, shortcomings, still_speaking
 from internalize.display.live import Watched, run_view
 from internalize.display.page import LivePage
-from internalize.display.terminal import PlainConsole, duration, errors_console, percent, results_table
+from internalize.display.terminal import (
+    PlainConsole,
+    duration,
+    errors_console,
+    interval_beside,
+    readable,
+    results_table,
+)
 from internalize.errors import BadInput, RunWarning, require
 from internalize.runs.folder import Run
 from internalize.runs.location import runs_folder
@@ -186,31 +193,11 @@ def report(run: Run, execution: Execution) -> None:
         print(json.dumps(result_of(run)))
     elif not execution.quiet:
         rows = [
-            [named(name), readable(name, value) + _interval_beside(name, summary)]
+            [named(name), readable(name, value) + interval_beside(name, summary)]
             for name, value in summary.items()
             if not isinstance(value, list)  # intervals stand beside their accuracy; `runs show` has all
         ]
         PlainConsole().print(results_table(run.path.name, ["result", ""], rows))
-        for said in shortcomings(summary, str(run.path)):
+        for said in shortcomings(summary, str(run.path), run.identity().config):
             PlainConsole().print(f"warning: {said}", style="yellow", soft_wrap=True, markup=False)
         PlainConsole().print(f"{duration(status['seconds'])}, {run.path}", soft_wrap=True)
-
-
-def _interval_beside(name: str, summary: Mapping[str, Any]) -> str:
-    """` [98.1 %, 98.6 %]` for an accuracy whose interval the summary has too."""
-    interval = summary.get(name.replace("_accuracy", "_interval"))
-    if not (name.endswith("_accuracy") and isinstance(interval, list)):
-        return ""
-    return f" [{percent(interval[0])}, {percent(interval[1])}]"
-
-
-def readable(name: str, value: Any) -> str:
-    """A result as people write it."""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float):
-        whole = value >= 1000 or (value >= 10 and value.is_integer())
-        return percent(value) if name.endswith("accuracy") else f"{value:,.{0 if whole else 2}f}"
-    if isinstance(value, list):
-        return ", ".join(readable("", item) for item in value)
-    return "–" if value is None else f"{value:,}" if isinstance(value, int) else str(value)

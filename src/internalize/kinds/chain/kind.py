@@ -12,7 +12,7 @@ import torch
 from internalize.configs.named import Copies
 from internalize.curricula import Progress, Shown
 from internalize.curricula.schedule import EqualShares
-from internalize.display.terminal import accuracy_told
+from internalize.display.terminal import accuracy_told, readable
 from internalize.kinds.chain.config import ChainConfig
 from internalize.kinds.chain.data import BULK, TrainingData
 from internalize.kinds.chain.evaluation import modes
@@ -20,7 +20,7 @@ from internalize.kinds.chain.experiment import ChainExperiment
 from internalize.kinds.chain.state import ChainState
 from internalize.measure.predictor import generate
 from internalize.models.path import make_decoder
-from internalize.runtime.execution import KeepStages, readable
+from internalize.runtime.execution import KeepStages
 from internalize.runtime.forecast import Forecast, Need, disk_bytes, measurements, median_seconds
 from internalize.runtime.kind import Prepared, Results, Streams, entry, prepared
 

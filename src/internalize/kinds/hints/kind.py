@@ -7,12 +7,12 @@ from itertools import pairwise
 import torch
 
 from internalize.configs.named import Copies
-from internalize.display.terminal import percent
+from internalize.display.terminal import percent, readable
 from internalize.kinds.hints.config import HintsConfig
 from internalize.kinds.hints.evaluation import MOST_CHECKED, evaluation_row
 from internalize.kinds.hints.experiment import BULK, HintsExperiment
 from internalize.models.mlp import MLPShape
-from internalize.runtime.execution import KeepStages, readable
+from internalize.runtime.execution import KeepStages
 from internalize.runtime.forecast import Forecast, Need, disk_bytes, measurements, median_seconds, seconds_of
 from internalize.runtime.kind import Prepared, Results, Streams, entry, prepared
 

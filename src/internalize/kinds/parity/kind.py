@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from internalize.configs.named import Copies
+from internalize.display.terminal import readable
 from internalize.kinds.parity.config import ParityConfig
 from internalize.kinds.parity.descent import descend, row_d_batch
 from internalize.kinds.parity.evaluation import (
@@ -23,7 +24,7 @@ from internalize.kinds.parity.evaluation import (
 from internalize.kinds.parity.experiment import UNWATCHED_STEPS, WATCHED_STEPS, ParityExperiment, ParityState
 from internalize.kinds.parity.watch import WORK
 from internalize.measure.internalization import check_internalization
-from internalize.runtime.execution import KeepStages, readable
+from internalize.runtime.execution import KeepStages
 from internalize.runtime.forecast import Forecast, Need, disk_bytes, median_seconds, seconds_of
 from internalize.runtime.kind import Prepared, Results, Streams, prepared
 from internalize.tasks.parity import BLOCK_BITS, HiddenParity, uniform_inputs

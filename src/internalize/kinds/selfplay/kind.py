@@ -11,13 +11,13 @@ import numpy as np
 import torch
 
 from internalize.configs.named import Copies
-from internalize.display.terminal import percent
+from internalize.display.terminal import percent, readable
 from internalize.kinds.selfplay.config import SelfPlayConfig, Starts
 from internalize.kinds.selfplay.experiment import SelfPlayExperiment
 from internalize.kinds.selfplay.positions import ENUMERABLE, Positions, all_going, draw_starts
 from internalize.kinds.selfplay.rounds import GAMES_AT_ONCE, parts_of, play_part, share_of, train_part
 from internalize.models.mlp import PolicyValue
-from internalize.runtime.execution import KeepStages, readable
+from internalize.runtime.execution import KeepStages
 from internalize.runtime.forecast import Forecast, Need, disk_bytes, seconds_of
 from internalize.runtime.kind import Prepared, Results, Streams, entry, prepared
 

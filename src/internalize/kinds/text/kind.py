@@ -12,14 +12,14 @@ import torch
 from internalize.configs.named import Copies
 from internalize.curricula import Progress
 from internalize.curricula.schedule import EqualShares
-from internalize.display.terminal import percent
+from internalize.display.terminal import percent, readable
 from internalize.kinds.text.config import TextConfig
 from internalize.kinds.text.evaluation import asked_of, chance_of, chosen_rows, kept_of, modes
 from internalize.kinds.text.experiment import TextExperiment
 from internalize.kinds.text.generation import write_answers
 from internalize.kinds.text.rendering import CutRow
 from internalize.kinds.text.state import TextState
-from internalize.runtime.execution import KeepStages, readable
+from internalize.runtime.execution import KeepStages
 from internalize.runtime.forecast import Forecast, Need, disk_bytes, measurements, median_seconds
 from internalize.runtime.kind import Prepared, Results, Streams, entry, prepared
 
