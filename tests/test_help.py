@@ -174,6 +174,35 @@ def test_examples_are_copied_and_nothing_is_overwritten(
     assert main(["sweep", "examples/sweeps/small.yaml", "--dry-run", "--no-estimate"]) == 0
 
 
+def test_help_is_the_same_without_heavy_libraries_and_leaves_no_trace(tmp_path: Path) -> None:
+    """A command explains itself twice in one process: with torch standing in, then with the real one."""
+    names = ["train", "ask", "sweep", "parity", "text", "figure", "explore"]
+    code = f"""
+import sys
+from internalize.cli import main
+def told(name):
+    try:
+        main([*name.split(), "--help"])
+    except SystemExit as stop:
+        assert stop.code == 0
+for name in {names}:
+    told(name)
+    assert "torch" not in sys.modules, name
+import internalize.kinds.chain.commands, torch
+assert torch.ones(2).sum() == 2
+assert issubclass(internalize.models.gpt2.GPT2, torch.nn.Module)
+print("=====")
+for name in {names}:
+    told(name)
+"""
+    words = [sys.executable, "-c", code]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.returncode == 0, done.stderr
+    quick, slow = done.stdout.split("=====\n")
+    assert quick == slow
+    assert quick.count("usage: ") == len(names)
+
+
 @pytest.mark.parametrize("command", ["--help", "tasks", "figures", "runs", "nonsense"])
 def test_lists_and_errors_load_no_torch(command: str, tmp_path: Path) -> None:
     """Torch alone takes more than a second of processor time."""

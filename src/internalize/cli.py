@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from internalize.configs.command_line import parse
 from internalize.configs.files import dropping_remarks, lead_nowhere, outliving_the_reader, require_plain
 from internalize.configs.named import trusting
+from internalize.configs.stand_ins import standing_in
 from internalize.errors import BadInput, Interrupted, RunFailed, RunWarning, closest, require, require_seed
 from internalize.help import overview
 
@@ -252,9 +253,12 @@ def _run(words: list[str]) -> int:
         parts = [other.removeprefix("runs ") for other in COMMANDS if other.startswith("runs ")]
         near = closest(words[1], parts) or f"; for one run: internalize runs show {shlex.quote(words[1])}"
         raise BadInput("runs", f"no command {words[1]!r}{near}; there are {', '.join(parts)}")
-    command = COMMANDS[name]
+    command, rest = COMMANDS[name], words[len(name.split()) :]
+    if rest in (["-h"], ["--help"]) and name != "experiment":  # which would load a user's own file
+        with standing_in():
+            parse(getattr(import_module(command.module), command.arguments), rest, f"internalize {name}")
     module = import_module(command.module)
-    expected, rest = getattr(module, command.arguments), words[len(name.split()) :]
+    expected = getattr(module, command.arguments)
     if not isinstance(expected, type):
         expected, rest = expected(rest)
     defaults = (
