@@ -188,6 +188,10 @@ def _disk(out: Path) -> Finding:
     return Finding("disk", f"{free / 2**30:.1f} GB free", problem)
 
 
+READ_WHOLE = 20
+"""So many runs are read from end to end; of more, only the sizes of files are looked at, which is quick."""
+
+
 def _runs(out: Path) -> Finding:
     if not out.is_dir():
         return Finding("runs", "none yet")
@@ -197,11 +201,11 @@ def _runs(out: Path) -> Finding:
         entry for entry in entries if entry.state == RunState.INTERRUPTED and not is_owned(out / entry.path)
     ]
     problem = f"{len(damaged)} cannot be read, such as {damaged[0].message}" if damaged else None
+    done = [out / entry.path for entry in entries if entry.state == RunState.DONE]
     broken = (
-        f"{out / entry.path / name} {reason}"
-        for entry in entries
-        if entry.state == RunState.DONE
-        for name, reason in changed_files(out / entry.path, thorough=False).items()
+        f"{run / name} {reason}"
+        for i, run in enumerate(done)
+        for name, reason in changed_files(run, thorough=i < READ_WHOLE).items()
     )
     if problem is None and (first := next(broken, None)) is not None:
         problem = f"{first}: see internalize runs verify"
