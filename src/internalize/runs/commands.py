@@ -210,7 +210,10 @@ def _has_private_matters(out: Path, entries: list[Entry]) -> bool:
         print(plain(line))
     print(f"{len(entries):,} runs looked at, {len(found):,} remarks", file=sys.stderr)
     if (out / INDEX).exists():
-        print(f"leave out {out / INDEX}: it names this folder, and is made anew by itself", file=sys.stderr)
+        print(
+            f"leave out {out / INDEX}: it may hold paths of this machine, and is made anew by itself",
+            file=sys.stderr,
+        )
     return bool(found)
 
 
