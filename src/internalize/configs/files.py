@@ -23,7 +23,7 @@ from internalize.errors import BadInput, require
 LARGEST_JSON = 100 * 2**20
 LARGEST_YAML = 2**18
 """Seconds to read already; the fast reader of YAML crashes on deeply nested text."""
-DEEPEST_YAML = 50
+DEEPEST_YAML, LONGEST_INT = 50, 100
 MOST_NODES = 100_000
 """Values in a YAML file, each counted as often as aliases (`*name`) repeat it: ten lines of aliases of aliases
 would else be more values than there is memory for."""
@@ -92,6 +92,8 @@ def _from_yaml(text: str, where: str) -> Any:
             require(self.depth <= DEEPEST_YAML, where, f"nested more than {DEEPEST_YAML} deep")
             alias = self.check_event(yaml.AliasEvent)
             node = super().compose_node(parent, index)
+            endless = node is not None and node.tag.endswith(":int") and len(node.value) > LONGEST_INT
+            require(not endless, where, f"has a number of more than {LONGEST_INT} digits")
             require(not alias or id(node) in sizes, where, "an alias stands within what it names")
             self.depth -= 1
             if node is not None and id(node) not in sizes:  # an alias gives the very node that it names

@@ -212,7 +212,7 @@ class Journal:
         line = (json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n").encode()
         rest = memoryview(line)
         # opened for each row, without a buffer: rows are rare, and nothing is left to close or to flush
-        with self.path.open("ab", buffering=0) as file:
+        with naming_the_file(self.path), self.path.open("ab", buffering=0) as file:
             try:
                 while rest:
                     rest = rest[file.write(rest) :]
