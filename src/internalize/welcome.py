@@ -13,7 +13,7 @@ import tyro
 
 from internalize.cli import COMMANDS, purposes
 from internalize.configs.command_line import options_of, positional_of
-from internalize.configs.files import require_writable
+from internalize.configs.files import require_writable, write_output
 from internalize.errors import require
 
 
@@ -37,7 +37,7 @@ def examples_command(arguments: ExamplesArguments) -> None:
             print(f"{copy} (was there already)")
             continue
         copy.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(path, copy)
+        write_output(copy, path.read_bytes())  # whole or not at all: what is there is never written again
         shutil.copymode(path, copy)
         print(copy)
 

@@ -89,6 +89,16 @@ def test_standard_output_by_either_name(tmp_path: Path) -> None:
         assert end.read() == b"piped"
 
 
+def test_what_a_shell_appends_to_is_not_replaced(tmp_path: Path) -> None:
+    """/dev/stderr and /dev/fd/N name an open stream, not the file behind it."""
+    log = tmp_path / "log"
+    log.write_text("first\n")
+    with log.open("a") as stream:
+        in_a_process("write_output(Path('/dev/stderr'), 'second\\n')", stderr=stream)
+        stream.write("third\n")
+    assert log.read_text() == "first\nsecond\nthird\n"
+
+
 def test_a_terminal_is_shown_what_it_would_obey() -> None:
     """A pipe gets the very bytes, see above."""
     master, terminal = os.openpty()

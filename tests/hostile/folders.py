@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import random
@@ -34,8 +35,9 @@ def places(value: Any, before: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]
 
 def changed(value: Any, place: tuple[Any, ...], chance: random.Random) -> Any:
     """The document with junk at the place; or without what was there, or with something that nobody knows."""
+    junk = copy.deepcopy(chance.choice(JUNK))  # the next change may be inside of it
     if not place:
-        return chance.choice(JUNK)
+        return junk
     *way, last = place
     inner = value
     for key in way:
@@ -46,7 +48,7 @@ def changed(value: Any, place: tuple[Any, ...], chance: random.Random) -> Any:
     elif what == 1 and isinstance(inner, dict):
         inner[f"no {last}"] = inner[last]
     else:
-        inner[last] = chance.choice(JUNK)
+        inner[last] = junk
     return value
 
 

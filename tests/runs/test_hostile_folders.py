@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import json
 import os
 from pathlib import Path
@@ -102,6 +103,34 @@ def test_a_pipe_in_place_of_a_file_is_not_waited_for(out: Path, capsys: pytest.C
     (bad / "status.json").unlink()
     os.mkfifo(bad / "status.json")
     check_commands(out, bad, "status.json", capsys)
+
+
+@pytest.mark.parametrize("target", ["config.json", "nowhere"])
+def test_a_link_that_leads_nowhere_is_one_row(
+    out: Path, target: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In a circle, or to what is not there; and one beside the runs hides nothing either."""
+    bad = victim(out)
+    (bad / "config.json").unlink()
+    (bad / "config.json").symlink_to(target)
+    (out / "circle").symlink_to("circle")
+    assert main(["runs", "--out", str(out), "--json"]) == 0
+    states = {row["path"]: row["state"] for row in json.loads(capsys.readouterr().out)}
+    assert states.pop(bad.name) == "damaged"
+    assert list(states.values()) == ["done", "done"]
+
+
+@pytest.mark.parametrize(
+    "files", [{"config.json": 3}, {"status.json": {}}, {"../x": {"bytes": 1, "sha256": ""}}]
+)
+def test_a_forged_manifest_is_one_row(
+    out: Path, files: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the right digest of what it says, which anybody can compute."""
+    bad = victim(out)
+    digest = hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()
+    (bad / "manifest.json").write_text(json.dumps({"files": files, "sha256": digest}))
+    check_commands(out, bad, "manifest.json", capsys)
 
 
 def test_a_name_that_is_no_text_hides_nothing(out: Path, capsys: pytest.CaptureFixture[str]) -> None:

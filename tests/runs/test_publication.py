@@ -12,6 +12,7 @@ import pytest
 from internalize.benchmarks.store import make_runs
 from internalize.cli import main
 from internalize.display.terminal import plain
+from internalize.runs.checkpoint import save_tensors
 from internalize.runs.storage import write_json
 from internalize.runs.table import Table
 from internalize.runtime.loop import listening
@@ -66,6 +67,9 @@ def test_what_is_private_is_named_and_nothing_written(run: Path, capsys: pytest.
     (run / "sources").mkdir()
     (run / "sources" / "task.py").write_text("x = 1")
     (run / "link").symlink_to("/etc/passwd")
+    (run / "stages").mkdir(exist_ok=True)
+    (run / "stages" / "diary.docx").write_bytes(b"")
+    save_tensors(run / "stages" / "0001.safetensors", {}, {"data": "/data/lovelace/rows.jsonl"})
     capsys.readouterr()
     assert main(words) == 1
     out = capsys.readouterr().out
@@ -75,7 +79,9 @@ def test_what_is_private_is_named_and_nothing_written(run: Path, capsys: pytest.
         "ada@example.org",
         "your own file",
         "/etc/passwd",
-        "not a file",
+        "notes.txt: not a file",
+        "diary.docx: not a file",
+        "0001.safetensors: a path of this machine: /data/lovelace/rows.jsonl",
     ):
         assert word in out
     assert "abcdefgh12345678" not in out

@@ -213,6 +213,28 @@ def test_what_only_looks_half_deleted_stays(tmp_path: Path) -> None:
     assert files_below(tmp_path) == before
 
 
+def test_a_run_that_holds_another_one_stays(tmp_path: Path, capsys: Output) -> None:
+    """Nobody lists the inner one, and nobody has asked for it to be deleted."""
+    outer = failed_run(tmp_path)
+    inner = failed_run(outer, 1)
+    prune(tmp_path)
+    assert inner.exists()
+    assert f"left alone: {outer} holds another run" in capsys.readouterr().out
+    prune(tmp_path, "--what", "checkpoints", "--status", "failed")
+    assert not (outer / "checkpoints").exists()
+    assert inner.exists()
+
+
+@pytest.mark.parametrize("name", [".lock", ".owner.json"])
+def test_a_lock_that_is_no_file_keeps_its_run_and_no_other(tmp_path: Path, capsys: Output, name: str) -> None:
+    bad, good = failed_run(tmp_path), failed_run(tmp_path, 1)
+    (bad / name).unlink(missing_ok=True)
+    (bad / name).mkdir() if name == ".lock" else os.mkfifo(bad / name)
+    prune(tmp_path)
+    assert (bad.exists(), good.exists()) == (True, False)
+    assert f"{bad / name} is a link, a folder or something else" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("name", [".lock", ".owner.json"])
 def test_no_lock_is_written_through_a_link(tmp_path: Path, capsys: Output, name: str) -> None:
     run = failed_run(tmp_path / "out")

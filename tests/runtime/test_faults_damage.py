@@ -20,10 +20,10 @@ import torch
 
 from internalize import Execution, OptimizerConfig, Run, train
 from internalize.cli import main
-from internalize.errors import RunFailed
+from internalize.errors import BadInput, RunFailed
 from internalize.kinds.entrance import resume
 from internalize.runs import storage as atomic
-from internalize.runs.checkpoint import checkpoints, load_newest, load_tensors
+from internalize.runs.checkpoint import checkpoints, load_newest, load_tensors, save_tensors
 from internalize.runtime import loop
 from tests.runs.test_checkpoint import Bomb
 from tests.runtime.faults import CONFIG, WORDS, Watcher, interrupted_at, results
@@ -170,6 +170,31 @@ def test_what_happens_to_a_folder_between_two_sittings(
         path.unlink()
     assert results(out) == calm
     assert not (tmp_path / "exploded").exists()
+
+
+@pytest.mark.parametrize("name", ["checkpoints", "model", "metrics.jsonl"])
+def test_nothing_outside_is_written_by_going_on(name: str, tmp_path: Path) -> None:
+    """A folder from somebody else may hold links in place of what a training writes, and deletes."""
+    run, outside = interrupted_at(45, tmp_path / "runs"), tmp_path / "outside"
+    if (run.path / name).exists():
+        (run.path / name).rename(outside)
+    else:
+        outside.mkdir()
+    (run.path / name).symlink_to(outside)
+    before = {path: path.read_bytes() for path in (outside, *outside.rglob("*")) if path.is_file()}
+    with pytest.raises(BadInput, match=f"{name} is a link, and a training writes there"):
+        resume(Run.open(run.path), Execution())
+    assert {path: path.read_bytes() for path in (outside, *outside.rglob("*")) if path.is_file()} == before
+
+
+def test_a_checkpoint_of_something_else_is_one_line(tmp_path: Path) -> None:
+    """Whole, with its checksum, and with the run's own identity: but not the state of such a run."""
+    run = interrupted_at(45, tmp_path / "runs")
+    for path in checkpoints(run.path / "checkpoints"):
+        tensors, scalars = load_tensors(path)
+        save_tensors(path, tensors, {**scalars, "state": {"progress": "x"}})
+    with pytest.raises(RunFailed, match="checkpoints does not hold the state of such a run"):
+        resume(Run.open(run.path), Execution())
 
 
 def _compete(out: Path) -> None:

@@ -23,7 +23,7 @@ from internalize.errors import BadInput, require
 LARGEST_JSON = 100 * 2**20
 LARGEST_YAML = 2**18
 """Seconds to read already; the fast reader of YAML crashes on deeply nested text."""
-DEEPEST_YAML = 50
+DEEPEST_YAML, LONGEST_INT = 50, 100
 MOST_NODES = 100_000
 """Values in a YAML file, each counted as often as aliases (`*name`) repeat it: ten lines of aliases of aliases
 would else be more values than there is memory for."""
@@ -92,13 +92,14 @@ def _from_yaml(text: str, where: str) -> Any:
             require(self.depth <= DEEPEST_YAML, where, f"nested more than {DEEPEST_YAML} deep")
             alias = self.check_event(yaml.AliasEvent)
             node = super().compose_node(parent, index)
+            endless = node is not None and node.tag.endswith(":int") and len(node.value) > LONGEST_INT
+            require(not endless, where, f"has a number of more than {LONGEST_INT} digits")
             require(not alias or id(node) in sizes, where, "an alias stands within what it names")
             self.depth -= 1
             if node is not None and id(node) not in sizes:  # an alias gives the very node that it names
                 sizes[id(node)] = 1 + sum(sizes.get(id(child), 1) for child in _children(node))
-                require(
-                    sizes[id(node)] <= MOST_NODES, where, f"more than {MOST_NODES:,} values, by its aliases"
-                )
+                few = sizes[id(node)] <= MOST_NODES
+                require(few, where, f"more than {MOST_NODES:,} values, by its aliases")
             return node
 
         def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
@@ -138,18 +139,14 @@ def require_plain(value: Any, field: str = "") -> None:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         for part in dataclasses.fields(value):
             require_plain(getattr(value, part.name), _named(field, part))
-    elif isinstance(value, tuple | list):
-        for entry in value:
-            require_plain(entry, field)
-    elif isinstance(value, Mapping):
-        for entry in value.values():
+    elif isinstance(value, tuple | list | Mapping):
+        for entry in value.values() if isinstance(value, Mapping) else value:
             require_plain(entry, field)
     elif isinstance(value, bool):
         return
     elif isinstance(value, int):
-        require(
-            abs(value) <= LARGEST, field, f"must be less than 2^63, got a number of {value.bit_length()} bits"
-        )
+        bits = value.bit_length()
+        require(abs(value) <= LARGEST, field, f"must be less than 2^63, got a number of {bits} bits")
     elif isinstance(value, float):
         require(not math.isnan(value), field, "must be a number, got nan")
     elif isinstance(value, str | PurePath):
@@ -185,8 +182,7 @@ OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066
 def write_output(path: Path, content: bytes | str) -> None:
     """Write the whole content to what the path means: links are followed, `-` is standard output.
 
-    A plain file is there whole or not at all, with the permissions that it had. Raises `OSError`, which names
-    the file.
+    A plain file is there whole or not at all, with the permissions that it had. `OSError` names the file.
     """
     data = content.encode() if isinstance(content, str) else content
     with naming_the_file(path):
@@ -213,23 +209,32 @@ def _write(path: Path, data: bytes) -> None:
     except FileNotFoundError:
         _replace(path.resolve(), data, None)  # where a link leads, also to a file that is not there yet
         return
-    if stat.S_ISREG(there.st_mode) and path.resolve().exists():  # what /dev/fd/3 leads to may have no name
+    if (number := _descriptor(path)) is not None:  # whoever opened it may append to a plain file
+        _write_through(os.dup(number), data)
+    elif stat.S_ISREG(there.st_mode) and path.resolve().exists():  # what /dev/fd/3 leads to may have no name
         _replace(path.resolve(), data, there)
     else:
         _write_through(path, data)
 
 
 def is_standard_output(path: Path) -> bool:
-    """Whether it is written `-`, or leads to the very place where standard output goes, such as /dev/stdout.
-
-    That may be a plain file to which a shell appends: replacing it would lose what is in it.
-    """
+    """Whether it is written `-`, or leads to the very place where standard output goes, such as /dev/stdout."""
     if path == STANDARD_OUTPUT:
         return True
     try:
         return os.path.samestat(path.stat(), os.fstat(sys.stdout.fileno()))
     except (OSError, ValueError, AttributeError):  # no such file, or an output that is none
         return False
+
+
+def _descriptor(path: Path) -> int | None:
+    """The open stream that is meant by a name such as /dev/stderr or /dev/fd/3; None for other names."""
+    place = path.absolute()
+    while place.is_symlink():
+        if os.path.realpath(place.parent) == f"/proc/{os.getpid()}/fd":
+            return int(place.name)
+        place = place.parent / place.readlink()
+    return None
 
 
 def _print(data: bytes) -> None:
@@ -259,6 +264,9 @@ def _replace(target: Path, data: bytes, before: os.stat_result | None) -> None:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
+        if before is not None:
+            with suppress(OSError):  # who writes for somebody else, as root can, does not take the file away
+                os.chown(temporary, before.st_uid, before.st_gid)
         temporary.chmod(stat.S_IMODE(before.st_mode) if before is not None else 0o666 & ~_umask())
         try:
             temporary.replace(target)
@@ -271,15 +279,13 @@ def _replace(target: Path, data: bytes, before: os.stat_result | None) -> None:
             temporary.unlink(missing_ok=True)
 
 
-def _write_through(path: Path, data: bytes) -> None:
-    with path.open("wb") as file:
+def _write_through(place: Path | int, data: bytes) -> None:
+    with open(place, "wb") as file:  # noqa: PTH123
         file.write(data)
 
 
 def _umask() -> int:
-    """There is no way to look at it but to set it."""
-    mask = os.umask(0o077)
-    os.umask(mask)
+    os.umask(mask := os.umask(0o077))  # there is no way to look at it but to set it
     return mask
 
 

@@ -202,7 +202,9 @@ class LivePage:
         self._written = time.monotonic()
         text = live_page(self.watched, state, stage, self._rows, self._losses, self._said, self._pace)
         unfinished = self._folder / f".{NAME}.new"
-        unfinished.write_text(text, encoding="utf-8")
+        unfinished.unlink(missing_ok=True)  # a link of this name would lead elsewhere
+        with unfinished.open("x", encoding="utf-8") as file:
+            file.write(text)
         unfinished.replace(self._folder / NAME)  # a browser never sees half a page
 
 

@@ -102,7 +102,7 @@ def load_newest(folder: Path, identity: str) -> Checkpoint | None:
             tensors, scalars = load_tensors(path)
             rows = bytes(tensors.pop(METRICS).numpy())
             made_by, state, measured = (scalars[name] for name in ("identity", "state", "measured"))
-        except (Damaged, KeyError) as error:
+        except (Damaged, KeyError, TypeError) as error:
             warnings.warn(f"checkpoint passed over: {error}", RunWarning, stacklevel=2)
             continue
         require(made_by == identity, "run", f"{path} belongs to another run ({made_by}, not {identity})")

@@ -16,7 +16,7 @@ from internalize.configs.files import is_standard_output
 from internalize.display.terminal import plain
 from internalize.errors import BadInput, RunWarning, closest, require
 from internalize.runs.folder import Run
-from internalize.runs.index import Entry, Filter, Store, require_if_there
+from internalize.runs.index import INDEX, Entry, Filter, Store, require_if_there
 from internalize.runs.listing import as_json, described, description, last_measurements, listing, one_line
 from internalize.runs.location import runs_folder
 from internalize.runs.manifest import changed_files
@@ -210,6 +210,11 @@ def _has_private_matters(out: Path, entries: list[Entry]) -> bool:
     for line in found:
         print(plain(line))
     print(f"{len(entries):,} runs looked at, {len(found):,} remarks", file=sys.stderr)
+    if (out / INDEX).exists():
+        print(
+            f"leave out {out / INDEX}: it may hold paths of this machine, and is made anew by itself",
+            file=sys.stderr,
+        )
     return bool(found)
 
 

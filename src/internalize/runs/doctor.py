@@ -26,7 +26,16 @@ from internalize.runs.index import Store
 from internalize.runs.location import runs_folder
 from internalize.runs.manifest import changed_files
 from internalize.runs.provenance import package_version, usable_cores
-from internalize.runs.storage import LOCK, OWNER, Unreadable, is_owned, own, read_plain, write_atomically
+from internalize.runs.storage import (
+    LOCK,
+    OWNER,
+    Unreadable,
+    is_owned,
+    own,
+    read_plain,
+    require_file,
+    write_atomically,
+)
 
 NEEDED = ("torch", "numpy", "numba", "scipy", "safetensors", "tyro", "rich", "filelock", "matplotlib", "yaml")
 EXTRAS = {
@@ -188,6 +197,10 @@ def _disk(out: Path) -> Finding:
     return Finding("disk", f"{free / 2**30:.1f} GB free", problem)
 
 
+READ_WHOLE = 20
+"""So many runs are read from end to end; of more, only the sizes of files are looked at, which is quick."""
+
+
 def _runs(out: Path) -> Finding:
     if not out.is_dir():
         return Finding("runs", "none yet")
@@ -197,11 +210,11 @@ def _runs(out: Path) -> Finding:
         entry for entry in entries if entry.state == RunState.INTERRUPTED and not is_owned(out / entry.path)
     ]
     problem = f"{len(damaged)} cannot be read, such as {damaged[0].message}" if damaged else None
+    done = [out / entry.path for entry in entries if entry.state == RunState.DONE]
     broken = (
-        f"{out / entry.path / name} {reason}"
-        for entry in entries
-        if entry.state == RunState.DONE
-        for name, reason in changed_files(out / entry.path, thorough=False).items()
+        f"{run / name} {reason}"
+        for i, run in enumerate(done)
+        for name, reason in changed_files(run, thorough=i < READ_WHOLE).items()
     )
     if problem is None and (first := next(broken, None)) is not None:
         problem = f"{first}: see internalize runs verify"
@@ -220,14 +233,24 @@ def _extra(extra: str, packages: Sequence[str]) -> Finding:
 
 SECRET = re.compile(
     r"(?i)\b(?:api[_-]?key|token|secret|password|passwd)\b[\"']?\s*[=:]\s*[\"']?[^\s\"',}]{6,}"
-    r"|\b(?:hf_|ghp_|github_pat_|sk-|AKIA)[A-Za-z0-9_-]{16,}|-----BEGIN [A-Z ]*PRIVATE KEY"
+    r"|\b(?:hf_|ghp_|github_pat_|glpat-|xox[abp]-|sk-|AKIA)[A-Za-z0-9_-]{16,}|-----BEGIN [A-Z ]*PRIVATE KEY"
+    r"|\bbearer\s+[A-Za-z0-9._~+/-]{16,}"
 )
 HOME = re.compile(r"(?:/home/|/Users/|/root/|[A-Z]:\\+Users\\+)[^\s\"',:]*")
-MAIL = re.compile(r"[A-Za-z0-9._%+-]+@[A-Za-z0-9-]+\.[A-Za-z][A-Za-z0-9.-]+")
+PLACE = re.compile(r"(?<![\w/.:])(?:/[\w.+-]+){2,}")
+MAIL = re.compile(r"(?<![A-Za-z0-9._%+-])[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9-]{1,63}\.[A-Za-z][A-Za-z0-9.-]+")
+"""Looked for at the beginnings of words alone: a text of one long word would take hours."""
 TEXTS = (".json", ".jsonl", ".py", ".md", ".txt", ".yaml", ".yml", ".csv", "")
-OWN = ("model", "stages", "checkpoints")
-TOP = ("config.json", "provenance.json", "status.json", "manifest.json", "metrics.jsonl", "timing.jsonl")
+OWN = {
+    "model": (*TEXTS, ".safetensors", ".jinja", ".model"),
+    "stages": (".safetensors",),
+    "checkpoints": (".safetensors",),
+}
+"""Folders of a run, and how the names of files in them end."""
+TOP = ("config.json", "provenance.json", "status.json", "manifest.json", "metrics.jsonl", "timing.jsonl",
+       "sources.json", ".run.json")  # fmt: skip
 LONGEST_SHOWN = 60
+LONGEST_HEADER = 2**26
 
 
 def private_matters(folder: Path) -> list[str]:
@@ -244,25 +267,43 @@ def _of_file(folder: Path, path: Path) -> Iterator[str]:
     if path.is_symlink():
         yield f"a link to {os.readlink(path)}"  # noqa: PTH115
         return
-    if path.is_dir() or place.name == LOCK:
+    if path.is_dir() or (place.as_posix() == LOCK and path.stat().st_size == 0):
         return
-    if place.name == OWNER:
+    if place.as_posix() == OWNER:
         yield "names this machine and a process"
         return
     if place.parts[0] == "sources":
         yield "a copy of your own file: read it before you publish it"
-    elif place.parts[0] not in OWN and place.name not in (*TOP, "sources.json", ".run.json"):
+    elif not _is_of_run(place):
         yield "not a file of the run"
-    if path.suffix in TEXTS:
-        yield from _of_text(path)
+    if path.suffix in (*TEXTS, ".safetensors"):
+        try:
+            text = _text_in(path)
+        except (Unreadable, OSError) as error:
+            yield f"cannot be looked at: {error}"
+            return
+        written_here = place.as_posix() in TOP or path.suffix == ".safetensors"
+        if written_here and not HOME.search(text) and (found := PLACE.search(text)):
+            yield f"a path of this machine: {found[0][:LONGEST_SHOWN]}"
+        yield from _of_text(text)
 
 
-def _of_text(path: Path) -> Iterator[str]:
-    try:
-        text = read_plain(path).decode("utf-8", "replace")
-    except (Unreadable, OSError) as error:
-        yield f"cannot be looked at: {error}"
-        return
+def _is_of_run(place: Path) -> bool:
+    endings = OWN.get(place.parts[0], ()) if len(place.parts) == 2 else ()
+    return place.as_posix() in TOP or place.suffix in endings
+
+
+def _text_in(path: Path) -> str:
+    """All of a text; of a file of tensors the words before them, which hold a run's state."""
+    if path.suffix != ".safetensors":
+        return read_plain(path).decode("utf-8", "replace")
+    require_file(path)
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        return file.read(min(length, LONGEST_HEADER)).decode("utf-8", "replace")
+
+
+def _of_text(text: str) -> Iterator[str]:
     if SECRET.search(text):
         yield "what looks like a key or a password"
     for what, form in (("a path in a home folder", HOME), ("an address", MAIL)):

@@ -88,6 +88,8 @@ OUTSIDE = ""
 ABOUT = ("subject", "unit")
 """What a run's status says at all times: what is learned, and what a step is called."""
 MARKER = ".run.json"
+FOR_READERS = ("analysis",)
+"""Parts of a run folder in which no training writes."""
 IDENTITY_SHAPE: Shape = {"kind": (str,), "config": (dict,), "sources": (dict,)}
 PROVENANCE_SHAPE: Shape = {"created": (str,), "resumed": (list,), "internalize": (str,), "identity": (dict,)}
 STATUS_SHAPE: Shape = {
@@ -362,6 +364,12 @@ class Run:
         return self.path / "stages" / f"{stage:04d}.safetensors"
 
     # For its owner ---------------------------------------------------------------------------------------
+
+    def refuse_links(self) -> None:
+        """A training writes into these folders and deletes in them: nothing outside of the run may be meant."""
+        for path in sorted(self.path.iterdir()):
+            inside = not path.is_symlink() or path.name in FOR_READERS
+            require(inside, "run", f"{path} is a link, and a training writes there: put a copy in its place")
 
     def tidy(self) -> None:
         """Remove what killed owners left half-written."""

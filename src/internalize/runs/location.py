@@ -32,15 +32,28 @@ def run_folders(out: Path, depth: int = DEPTH) -> Iterator[tuple[str, os.stat_re
     except OSError:  # no such folder, or one that is none of ours
         return
     for entry in entries:
-        if entry.name.startswith(".") or not entry.is_dir():
+        if entry.name.startswith(".") or not _is_folder(entry):
             continue
-        try:
-            config = os.stat(f"{entry.path}/config.json")  # noqa: PTH116
-        except OSError:
-            if depth > 1:
-                yield from run_folders(Path(entry.path), depth - 1)
-        else:
+        config = _stat(f"{entry.path}/config.json")
+        if config is not None:
             yield entry.path, config
+        elif depth > 1:
+            yield from run_folders(Path(entry.path), depth - 1)
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link that leads in a circle
+        return False
+
+
+def _stat(path: str) -> os.stat_result | None:
+    """Of the file, or of the link in its place that leads nowhere; None if there is nothing."""
+    for look in (os.stat, os.lstat):
+        with suppress(OSError):
+            return look(path)
+    return None
 
 
 def is_run_folder(folder: Path) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from internalize.runs.storage import (
@@ -43,6 +43,10 @@ def read_manifest(folder: Path) -> Record | None:
     """What the manifest lists; None without one. `Unreadable` where it is damaged itself."""
     try:
         found = require_shape(read_json(folder / MANIFEST), {"files": (dict,)}, needed=["files", "sha256"])
+        for name, known in found["files"].items():  # whoever forges one can give it the right digest
+            require_shape(known, {"bytes": (int,), "sha256": (str,)}, needed=["bytes", "sha256"])
+            if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
+                raise Unreadable(f"names a file that is not in the run's folder: {name[:60]}")
     except FileNotFoundError:
         return None
     except Unreadable as error:

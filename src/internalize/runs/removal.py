@@ -54,6 +54,8 @@ def prune_command(arguments: PruneArguments) -> None:
             deleted += 1
         except BadInput as error:  # somebody is training it, or it has changed meanwhile
             print(plain(f"left alone: {error.message}"))
+        except OSError as error:
+            print(plain(f"left alone: {run}: {error.strerror}"))
     Store(out).entries()
     print(f"deleted {deleted} of {len(runs)}")
 
@@ -101,6 +103,8 @@ def require_deletable(out: Path, folder: Path, what: What = "runs") -> str:
         require(same, "out", f"{path} is reached by a link: delete what it leads to yourself")
     digest = marked(folder) or _recognised(folder)
     require(bool(digest), "out", f"{folder} is not known for certain as a run of this format")
+    others = [path.parent for path in folder.rglob("status.json") if path.parent != folder]
+    require(not others or what != "runs", "out", f"{folder} holds another run: {others[:1]}")
     return digest
 
 

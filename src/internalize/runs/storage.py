@@ -31,7 +31,9 @@ def write_atomically(path: Path, content: bytes) -> None:
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with naming_the_file(path), temporary.open("wb") as file:
+        # a link of this name, which a folder from somebody else may hold, would lead elsewhere
+        temporary.unlink(missing_ok=True)
+        with naming_the_file(path), temporary.open("xb") as file:
             write(file, content)
             flush(file)
         move(temporary, path)
@@ -216,7 +218,7 @@ class Journal:
         line = (json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n").encode()
         rest = memoryview(line)
         # opened for each row, without a buffer: rows are rare, and nothing is left to close or to flush
-        with self.path.open("ab", buffering=0) as file:
+        with naming_the_file(self.path), self.path.open("ab", buffering=0) as file:
             try:
                 while rest:
                     rest = rest[file.write(rest) :]
@@ -234,7 +236,7 @@ class Journal:
 
 def _holds(path: Path, content: bytes) -> bool:
     try:
-        return read_plain(path) == content
+        return not path.is_symlink() and read_plain(path) == content
     except (OSError, Unreadable):
         return False
 
@@ -317,7 +319,8 @@ PATIENCE = 0.3
 @contextmanager
 def own(folder: Path) -> Iterator[None]:
     """Hold the run while the block runs; a second owner is refused with a line that names the first."""
-    _refuse_links(folder)
+    for name in (LOCK, OWNER):
+        _require_plain_or_missing(folder / name)
     lock = FileLock(folder / LOCK)
     owner = folder / OWNER
     try:
@@ -355,10 +358,11 @@ def living_state(said: RunState, folder: Path) -> RunState:
     return RunState.INTERRUPTED if said == RunState.RUNNING and not is_owned(folder) else said
 
 
-def _refuse_links(folder: Path) -> None:
-    """Both files are written: a link in a folder from somebody else would lead that anywhere."""
-    for name in (LOCK, OWNER):
-        require(not (folder / name).is_symlink(), "run", f"{folder / name} is a link: delete it first")
+def _require_plain_or_missing(path: Path) -> None:
+    """It is written: in a folder from somebody else, a link would lead that anywhere, a FIFO would wait."""
+    with suppress(FileNotFoundError):
+        plain = stat.S_ISREG(path.lstat().st_mode)
+        require(plain, "run", f"{path} is a link, a folder or something else: delete it first")
 
 
 def _describe(owner: Path) -> str:

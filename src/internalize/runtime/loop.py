@@ -105,11 +105,24 @@ def _begin(
         # A state that depends on more than the seed (which kernel was faster here) is settled from now on.
         books.checkpoint(state, experiment.stage(state))
     else:
-        state = experiment.restore(saved.tensors, saved.scalars)
+        state = _restored(experiment, saved, run.path)
         books = Books(run, audience, saved.step, saved.metrics)
     run.set_status(RunState.RUNNING, **about)
     audience.begin(run.path, experiment.stage(state))
     return state, books, saved is None or saved.measured
+
+
+def _restored(experiment: Experiment[S], saved: Checkpoint, folder: Path) -> S:
+    """A checkpoint that is whole may still have been made by somebody else, who put other things into it."""
+    try:
+        return experiment.restore(saved.tensors, saved.scalars)
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, RuntimeError) as error:
+        if "memory" in str(error):  # torch's own words for too little of it
+            raise
+        why = (
+            f"{folder / 'checkpoints'} does not hold the state of such a run ({type(error).__name__}: {error})"
+        )
+        raise RunFailed(f"{why}; to start over: internalize train … --fresh") from error
 
 
 def _after_step(

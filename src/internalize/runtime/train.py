@@ -32,6 +32,7 @@ def train_prepared(prepared: Prepared, execution: Execution, observers: Sequence
     with naming_disk_trouble(run.path), own(run.path):
         if execution.fresh:
             run.clear()
+        run.refuse_links()
         with surroundings(run, execution) as device:
             run.begin(prepared.identity, list(prepared.sources), lambda: provenance(device))
             _require_copies(run)
@@ -59,6 +60,7 @@ def resume_prepared(
     observers = [*observers, *find_trackers(execution.tracker)]
     with naming_disk_trouble(run.path), own(run.path), surroundings(run, execution) as device:
         _refuse_damage(run)
+        run.refuse_links()
         _carry_out(prepared, run, device, execution, observers)
     return run
 

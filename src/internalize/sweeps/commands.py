@@ -108,13 +108,19 @@ def sweep_command(arguments: SweepArguments) -> int:
     return outcome.exit_code
 
 
+MOST_TOLD = 100
+"""Problems of one sweep."""
+
+
 def _find(name: str) -> Sweep | None:
     """The sweep; or every problem of it on a line of its own, and None."""
     try:
         return find_sweep(name)
     except BadSweep as bad:
-        for problem in bad.problems:
+        for problem in bad.problems[:MOST_TOLD]:
             print(f"internalize: {plain(problem)}", file=sys.stderr)
+        if len(bad.problems) > MOST_TOLD:
+            print(f"internalize: and {len(bad.problems) - MOST_TOLD:,} more", file=sys.stderr)
         return None
 
 

@@ -6,6 +6,7 @@ The axes are cases, zipped lists and a grid: combined, and refused where two of 
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
@@ -23,6 +24,9 @@ from internalize.runs.table import flat
 from internalize.runtime.kind import Prepared, prepare_by
 
 Fields = dict[str, Json]
+MOST_RUNS = 100_000
+MOST_FIELDS = 1_000
+"""Beyond these a sweep is a slip: each run is prepared, and each field compared with the others."""
 KEYS = ("name", "kind", "base", "grid", "zip", "cases", "seeds")
 """What a sweep file may say."""
 
@@ -91,7 +95,10 @@ def _sweep(name: str, kind: str, base: Mapping[str, Any], axes: Axes, seeds: int
     base = to_json(dict(base))
     found, problems = [], _Problems()
     untrusted: dict[Path, None] = {}
-    for fields, seed in itertools.product(axes.combinations(), seeds_of(seeds, base.get("seed", 0))):
+    all_seeds = seeds_of(seeds, base.get("seed", 0))
+    runs = axes.count() * len(all_seeds)
+    require(runs <= MOST_RUNS, "sweep", f"must have at most {MOST_RUNS:,} runs, got {runs:,}")
+    for fields, seed in itertools.product(axes.combinations(), all_seeds):
         own = {**flat(fields, lists_as_text=False), "seed": seed}
         try:
             config = from_json(found_kind.config, _filled_in(base, {**fields, "seed": seed}))
@@ -208,6 +215,12 @@ class Axes:
                 for values in itertools.product(*columns):
                     yield to_json({**case, **entry, **dict(zip(names, values, strict=True))})
 
+    def count(self) -> int:
+        """How many combinations there are."""
+        columns = (_values("grid", name, values) for name, values in (self.grid or {}).items())
+        cases = 1 if self.cases is None else len(self.cases)
+        return cases * len(_zip(self.zipped or {})) * math.prod(len(column) for column in columns)
+
     def _refuse_clashes(self) -> None:
         """A field may be set by one of them only, also where one sets a group that holds it."""
         owner: dict[str, str] = {}
@@ -232,6 +245,7 @@ class Axes:
 def leaves(where: str, fields: Mapping[str, Any]) -> list[str]:
     """The dotted names of all that the fields set; refused if they set something twice, nested and dotted."""
     found: list[str] = []
+    require(len(fields) <= MOST_FIELDS, where, f"must set at most {MOST_FIELDS} fields, got {len(fields):,}")
     for name, value in fields.items():
         group = isinstance(value, Mapping)
         new = [f"{name}.{leaf}" for leaf in leaves(where, value)] if group else [str(name)]
@@ -245,7 +259,7 @@ def leaves(where: str, fields: Mapping[str, Any]) -> list[str]:
 def seeds_of(seeds: Any, first: Any) -> list[int]:
     """first: where a number of seeds begins."""
     if isinstance(seeds, int) and not isinstance(seeds, bool):
-        require(seeds >= 1, "seeds", f"must be at least 1, got {seeds}")
+        require(1 <= seeds <= MOST_RUNS, "seeds", f"must lie in 1…{MOST_RUNS:,}, got {seeds}")
         require(isinstance(first, int), "base.seed", f"must be a whole number, got {first!r}")
         return list(range(first, first + seeds))
     good = isinstance(seeds, Sequence) and not isinstance(seeds, str) and len(seeds) > 0

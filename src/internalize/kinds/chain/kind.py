@@ -132,9 +132,11 @@ def least_memory(experiment: ChainExperiment) -> tuple[Need, ...]:
     what = f"a batch of {config.batch:,} sequences"
     if field == "horizon":
         what += f" of {config.horizon:,} symbols"
+    samples = max(config.evaluation.samples, config.evaluation.final_samples)  # drawn at once
     return (
         Need(COPIES * BYTES * weights, "model", f"training {weights:,} parameters"),
         Need(max(step, drawn), field, what),
+        Need(samples * config.horizon * TOKEN, "evaluation", f"measuring on {samples:,} inputs"),
     )
 
 

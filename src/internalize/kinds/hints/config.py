@@ -40,6 +40,7 @@ PRESETS: dict[PresetName, Preset] = {
 }
 
 BIAS = 0.1
+DEEPEST = 1_000
 MOST_BITS = 100_000
 """Of an input; the first layer has as many weights for each of its units."""
 
@@ -133,6 +134,7 @@ class HintsConfig:
             ("log-every", self.log_every),
         ):  # fmt: skip
             require(value is not None and value >= 1, name, f"must be at least 1, got {value}")
+        require((self.depth or 1) <= DEEPEST, "depth", f"must be at most {DEEPEST:,}, got {self.depth}")
         good = self.lr is not None and 0 < self.lr < math.inf
         require(good, "lr", f"must be more than 0 and finite, got {self.lr}")
         for name, share in (("biased-share", self.biased_share), ("bias", self.bias)):

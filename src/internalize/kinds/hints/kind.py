@@ -87,9 +87,11 @@ def least_memory(config: HintsConfig) -> tuple[Need, ...]:
     width = config.hidden_width
     layers = 2 * BYTES * (config.depth - 1) * width**2
     kept = BYTES * config.batch * config.depth * width
+    samples = max(config.evaluation.samples, config.evaluation.final_samples)  # drawn at once, a byte for a bit
     return (
         Need(layers, "width", f"hidden layers of {width:,} units"),
         Need(kept, "batch", f"a batch of {config.batch:,} examples"),
+        Need(samples * (config.d or 1), "evaluation", f"measuring on {samples:,} inputs"),
     )
 
 

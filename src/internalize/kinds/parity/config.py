@@ -33,6 +33,9 @@ PATIENCE = 300.0
 """Without rounding, a phase is given up as stalled after PATIENCE / step size steps: η·steps is the time of the
 underlying flow, in which the slowest direction decays as exp(-time/8) or faster."""
 
+MOST_CHECKED = 1_000_000_000
+"""Inputs that the last check may draw."""
+
 
 @dataclass(frozen=True)
 @typed()
@@ -77,8 +80,8 @@ class ParityConfig:
         require(1 <= self.k <= self.d, "k", f"must lie in 1…d = {self.d}, got {self.k}")
         require(self.batch is None or self.batch >= 1, "batch", f"must be at least 1, got {self.batch}")
         require(self.steps is None or self.steps >= 1, "steps", f"must be at least 1, got {self.steps}")
-        good = self.check_inputs is None or self.check_inputs >= 1
-        require(good, "check-inputs", f"must be at least 1, got {self.check_inputs}")
+        good = self.check_inputs is None or 1 <= self.check_inputs <= MOST_CHECKED
+        require(good, "check-inputs", f"must lie in 1…{MOST_CHECKED:,}, got {self.check_inputs}")
         _positive("step-size", self.step_size)
         _positive("threshold", self.threshold)
         good = not self.rounds or self.threshold == THRESHOLD

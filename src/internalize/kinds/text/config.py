@@ -17,6 +17,8 @@ from internalize.kinds.text.rows import RowsConfig
 from internalize.models.parameters import AdamWConfig
 from internalize.models.path import Precision
 
+MOST = 1_000_000_000
+"""Rows of a step or a measurement, or steps between two measurements: no file has more, no run is longer."""
 HELD_OUT = "id"
 """The name of rows that are drawn as those of the training are."""
 
@@ -57,6 +59,7 @@ class TextEvaluationConfig:
             value = getattr(self, name)
             shown = f"evaluation.{name.replace('_', '-')}"
             require(value is None or value >= 1, shown, f"must be at least 1, got {value}")
+            require(value is None or value <= MOST, shown, f"must be at most {MOST:,}, got {value}")
 
 
 @dataclass(frozen=True)
@@ -134,6 +137,7 @@ class TextConfig:
             value = getattr(self, name)
             require(value >= 1, name.replace("_", "-"), f"must be at least 1, got {value}")
         require_seed(self.seed)
+        require(self.batch <= MOST, "batch", f"must be at most {MOST:,}, got {self.batch}")
         require(self.accumulate <= self.batch, "accumulate", f"must be at most the batch of {self.batch} rows")
         require(0 <= self.dropout < 1, "dropout", f"must lie in [0, 1), got {self.dropout}")
         require(0 < self.held_out < 1, "held-out", f"must lie between 0 and 1, got {self.held_out}")
