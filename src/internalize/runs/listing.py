@@ -193,6 +193,7 @@ WORDS = {
     "schedule.last_threshold": "threshold of the last stage",
     "schedule.dwell": "iterations a stage must stay learned",
     "schedule.patience": "iterations before a stage is undone",
+    "schedule.settle_for_less": "a last stage as good as the others ends",
     "schedule.attempts": "attempts at a stage",
     "optimizer.lr": "learning rate",
     "optimizer.betas": "AdamW's betas",
