@@ -11,6 +11,8 @@ from collections.abc import Iterator
 os.environ["HF_HUB_OFFLINE"] = "1"  # before anything imports transformers
 os.environ.pop("INTERNALIZE_RUNS", None)  # before the package: whose runs a tester has is no part of a test
 os.environ["INTERNALIZE_CONFIG"] = tempfile.mkdtemp(prefix="internalize-config-")  # nor what a tester trusts
+# before Ray: the tests' clusters listen at 127.0.0.1 alone, which drivers would else turn into an outer address
+os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
 
 import pytest
 import torch
