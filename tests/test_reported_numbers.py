@@ -80,3 +80,14 @@ def test_the_speed_of_text() -> None:
     for speed in json.loads(text_of("results/text/bench.json"))["speeds"]:
         digits = 2 if speed["ratio"] < 10 else 1
         assert f"| {speed['ours']:,.0f} | {speed['plain']:,.0f} | {speed['ratio']:.{digits}f} |" in document
+
+
+def test_the_first_seeds_of_the_papers_cell() -> None:
+    document, cells = text_of("docs/figures.md"), rows_of("left-vs-right/so-far.csv")
+    for method in ("inductive", "left", "right"):
+        rows = [row for row in cells if row["method"] == method]
+        accuracies = [
+            ", ".join(f"{value:.1f}" for value in numbers(rows, f"{kind}_accuracy", 0.01))
+            for kind in ("id", "ood")
+        ]
+        assert f"| {method} | {count(rows)} | {accuracies[0]} | {accuracies[1]} |" in document
