@@ -45,7 +45,9 @@ class Recorder:
         self.seen: list[Tensor] = []
         self.loss = loss
 
-    def __call__(self, tokens: Tensor, prompt: int, drops: torch.Generator | None = None) -> AnswerStats:
+    def __call__(
+        self, tokens: Tensor, prompt: int, drops: torch.Generator | None = None, emphasis: float = 1.0
+    ) -> AnswerStats:
         self.seen.append(tokens)
         answer = tokens.shape[1] - prompt
         return AnswerStats(torch.full((answer,), self.loss), torch.full((answer,), 0.5))

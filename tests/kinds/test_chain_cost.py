@@ -13,7 +13,7 @@ import torch
 
 from internalize import ChainConfig, EvaluationConfig, Execution, ModelConfig, Run, ScheduleConfig, train
 from internalize.curricula.schedule import Progress
-from internalize.errors import Interrupted
+from internalize.errors import BadInput, Interrupted
 from internalize.kinds.chain.config import OptimizerConfig
 from internalize.measure import cost
 from internalize.measure.ledger import Ledger, ledger_from_json
@@ -55,6 +55,10 @@ KEEPING = replace(
     schedule=replace(CONFIG.schedule, patience=10, gentler_dwell=0.0, guard=0.5),
 )
 """The same with positions that states keep, which tell the formats apart instead of the token."""
+
+
+MUON = replace(KEEPING, optimizer=replace(CONFIG.optimizer, muon=True), emphasis=3.0)
+"""Another optimizer with a state of its own, and a loss in which the new position counts for more."""
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +120,7 @@ def test_operations_are_those_of_every_batch_that_was_trained(finished: Run) -> 
     assert (passed, summary["operations_to_stages"][0]) == (again[-1]["iteration"], again[-1]["operations"])
 
 
-@pytest.mark.parametrize("config", [CONFIG, KEEPING], ids=["length token", "positions kept"])
+@pytest.mark.parametrize("config", [CONFIG, KEEPING, MUON], ids=["length token", "positions kept", "muon"])
 def test_killed_around_a_rollback_it_comes_to_the_same_bytes(config: ChainConfig, tmp_path: Path) -> None:
     """Stopped right before a lost attempt is undone, right after, and in the midst of the next attempt."""
     whole = train(config, Execution(out=tmp_path / "whole"))
@@ -155,9 +159,9 @@ def test_the_signal_is_of_the_stages_own_format_alone() -> None:
         experiment.advance(state, streams)
     step, own, rehearsed = state.step, [], 0
 
-    def watched(tokens: Any, prompt: int, drops: Any = None) -> Any:
+    def watched(tokens: Any, prompt: int, drops: Any = None, emphasis: float = 1.0) -> Any:
         nonlocal rehearsed
-        stats = step(tokens, prompt, drops)
+        stats = step(tokens, prompt, drops, emphasis)
         if tokens.shape[1] - prompt == 3:  # q_2, q_3, EOS
             own.append(stats.loss)
         else:
@@ -224,3 +228,16 @@ def test_when_it_was_internalized(
     assert row["iterations_to_internalize"] == iterations
     assert row["operations_to_internalize"] == (None if iterations is None else 10 * iterations)
     assert row["samples_to_internalize"] == (None if iterations is None else 8 * iterations)
+
+
+def test_the_new_position_counts_for_more_from_the_second_stage_on_and_not_in_rehearsal() -> None:
+    experiment = MUON.build(torch.device("cpu"), {})
+    shown = experiment.curriculum.shown
+    assert [experiment._emphasis(stage, shown(stage)) for stage in (1, 2, 3)] == [1.0, 3.0, 3.0]
+    assert experiment._emphasis(3, shown(2)) == 1.0
+    for wrong, field in (
+        (replace(CONFIG, method="e2e", rehearsal=None, emphasis=2.0), "emphasis: must be left out with e2e"),
+        (replace(MUON, keep_positions=None, model=ModelConfig(network="x:y")), "optimizer.muon: needs"),
+    ):
+        with pytest.raises(BadInput, match=field):
+            wrong.check({})

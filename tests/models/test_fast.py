@@ -8,6 +8,7 @@ import sys
 import pytest
 import torch
 from torch import Tensor
+from torch.nn.functional import cross_entropy
 
 from internalize.models.fast import FastDecoder, FastStep, Precision
 from internalize.models.gpt2 import GPT2, ModelConfig
@@ -105,6 +106,22 @@ def test_gradient_against_finite_differences() -> None:
         torch.testing.assert_close(
             (above - below) / (2 * size), (analytic @ direction).double(), rtol=2e-3, atol=2e-4
         )
+
+
+@pytest.mark.parametrize("emphasis", [0.5, 4.0])
+def test_gradient_where_the_first_position_counts_for_more(emphasis: float) -> None:
+    """Against torch's own loss, one position at a time."""
+    model = noisy_model(ModelConfig(1, 16, 4), 4, 8)
+    _, gradient = flatten_parameters(model)
+    tokens = random_tokens(2, 60, 8)  # few different prefixes
+    logits, _ = model(tokens[:, :-1], first=2)
+    losses = [cross_entropy(logits[:, i], tokens[:, 3 + i]) for i in range(5)]
+    mean = (emphasis * losses[0] + sum(losses[1:])) / (emphasis + 4)
+    wanted = torch.cat([own.flatten() for own in torch.autograd.grad(mean, list(model.parameters()))])
+    for step in (PlainStep(model, gradient), FastStep(model, gradient, threads=1)):
+        stats = step(tokens, 3, emphasis=emphasis)
+        torch.testing.assert_close(gradient, wanted, rtol=1e-4, atol=1e-6)
+        torch.testing.assert_close(stats.loss, torch.stack(losses).detach(), rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("depth", [1, 3])

@@ -7,7 +7,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from internalize.models.gpt2 import GPT2, ModelConfig
-from internalize.models.parameters import AdamW, flatten_parameters
+from internalize.models.parameters import AdamW, Muon, flatten_parameters
 from internalize.models.path import PlainStep
 
 
@@ -59,3 +59,31 @@ def test_adamw_gives_torchs_numbers_also_when_loaded(weight_decay: float) -> Non
     optimizer.reset()
     assert optimizer.scalars() == {"step": 0}
     assert not optimizer.tensors()["exp_avg"].any()
+
+
+def test_muon_moves_matrices_as_torchs_own_and_all_else_as_adamw_does() -> None:
+    model, reference = small_model(), small_model()
+    parameters, gradient = flatten_parameters(model)
+    matrices = reference.matrices()
+    others = [own for own in reference.parameters() if not any(own is matrix for matrix in matrices)]
+    assert len(matrices) == 2 * 4  # each layer: keys with queries and values, their output, two of the MLP
+    muon = torch.optim.Muon(matrices, lr=3e-3, weight_decay=0.01, adjust_lr_fn="match_rms_adamw")
+    adamw = torch.optim.AdamW(others, lr=3e-3, betas=(0.9, 0.95), weight_decay=0.01)
+    optimizer = Muon(parameters, gradient, 3e-3, (0.9, 0.95), 0.01, model.matrices())
+    generator = torch.Generator().manual_seed(3)
+    for step in range(6):
+        gradient.copy_(torch.randn(gradient.shape, generator=generator))
+        for own, theirs in zip(model.parameters(), reference.parameters(), strict=True):
+            assert own.grad is not None
+            theirs.grad = own.grad.clone()
+        if step == 3:  # another one goes on from what this one saved
+            tensors = {name: tensor.clone() for name, tensor in optimizer.tensors().items()}
+            scalars = optimizer.scalars()
+            optimizer.reset()
+            assert not any(tensor.any() for tensor in optimizer.tensors().values())
+            optimizer.load(tensors, scalars)
+        optimizer.step()
+        muon.step()
+        adamw.step()
+        for own, theirs in zip(model.parameters(), reference.parameters(), strict=True):
+            torch.testing.assert_close(own, theirs)

@@ -37,8 +37,8 @@ from internalize.statistics import SUCCESS, Rate
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-EXTRAS = ("rehearsal", "easy", "fixed")
-"""What may follow a method's name after a plus: left+rehearsal+easy, inductive+fixed."""
+EXTRAS = ("rehearsal", "easy", "fixed", "muon")
+"""What may follow a method's name after a plus: left+rehearsal+easy, inductive+fixed, left+muon."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,8 @@ def entrant_config(entrant: str, base: ChainConfig, operations: float) -> ChainC
         keep_positions=None if method.startswith("mixture") else base.keep_positions,  # it shows all formats
         operations_limit=operations,
     )
+    if "muon" in extras:
+        config = replace(config, optimizer=replace(config.optimizer, muon=True))
     if "fixed" in extras:
         config = replace(config, schedule=ScheduleConfig())
     elif config.schedule.smoothing is not None and not rehearses:

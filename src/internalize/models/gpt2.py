@@ -224,6 +224,10 @@ class GPT2(LanguageModel):
         x = self.transformer.ln_f(x[:, first:])
         return x @ self.transformer.wte.weight.T, grown
 
+    def matrices(self) -> list[nn.Parameter]:
+        """The weights of attention and MLPs, without embeddings, in the order of all parameters."""
+        return [own for name, own in self.named_parameters() if ".h." in name and own.ndim == 2]
+
     @torch.no_grad()
     def initialise(self, generator: torch.Generator) -> None:
         """Hugging Face's GPT-2 initialisation, drawn in the order of the parameters' names."""

@@ -1,4 +1,4 @@
-"""All parameters of a module as one flat tensor: laid out, moved by AdamW, hashed.
+"""All parameters of a module as one flat tensor: laid out, moved by AdamW or Muon, hashed.
 
 AdamW has decoupled weight decay on every parameter, and one step is one fused operation.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -84,18 +84,20 @@ class AdamW:
         self._square = torch.zeros_like(parameters)
         # The fused kernel reads the step from a tensor on the parameters' device.
         self._step = torch.zeros((), dtype=torch.float32, device=parameters.device)
+        self._moved = [slice(None)]
+        """Which parameters this moves."""
 
     @torch.no_grad()
     def step(self) -> None:
         """Move the parameters against the gradient."""
         self._step += 1
         torch._fused_adamw_(
-            [self.parameters],
-            [self.gradient],
-            [self._mean],
-            [self._square],
+            [self.parameters[part] for part in self._moved],
+            [self.gradient[part] for part in self._moved],
+            [self._mean[part] for part in self._moved],
+            [self._square[part] for part in self._moved],
             [],
-            [self._step],
+            [self._step] * len(self._moved),
             lr=self.lr,
             beta1=self.betas[0],
             beta2=self.betas[1],
@@ -123,6 +125,53 @@ class AdamW:
         self._mean.copy_(tensors["exp_avg"])
         self._square.copy_(tensors["exp_avg_sq"])
         self._step.fill_(scalars["step"])
+
+
+class Muon(AdamW):
+    """Matrices are moved by `torch.optim.Muon`, everything else by AdamW.
+
+    Muon makes all singular values of a matrix's step equal. Its steps are scaled to be as large as AdamW's
+    would be, so that one learning rate serves both.
+    """
+
+    def __init__(
+        self,
+        parameters: Float[Tensor, " numel"],
+        gradient: Float[Tensor, " numel"],
+        lr: float,
+        betas: tuple[float, float],
+        weight_decay: float,
+        matrices: Sequence[nn.Parameter],
+    ) -> None:
+        """matrices: those of the flattened module that Muon moves, in their order there."""
+        super().__init__(parameters, gradient, lr, betas, weight_decay)
+        self._momentum = torch.zeros_like(parameters)
+        self._muon = torch.optim.Muon(matrices, lr, weight_decay=weight_decay, adjust_lr_fn="match_rms_adamw")
+        self._moved, end = [], 0
+        for matrix in matrices:
+            start = int(matrix.storage_offset())
+            self._moved.append(slice(end, start))
+            end = start + matrix.numel()
+            # so that the state stays one flat tensor, which is saved, taken back and reset like the others
+            self._muon.state[matrix]["momentum_buffer"] = self._momentum[start:end].view(matrix.shape)
+        self._moved.append(slice(end, len(parameters)))
+
+    @torch.no_grad()
+    def step(self) -> None:
+        super().step()
+        self._muon.param_groups[0]["lr"] = self.lr
+        self._muon.step()
+
+    def reset(self) -> None:
+        super().reset()
+        self._momentum.zero_()
+
+    def tensors(self) -> dict[str, Tensor]:
+        return super().tensors() | {"momentum": self._momentum}
+
+    def load(self, tensors: dict[str, Tensor], scalars: dict[str, int]) -> None:
+        super().load(tensors, scalars)
+        self._momentum.copy_(tensors["momentum"])
 
 
 def digest_of(weights: Iterable[tuple[str, Tensor]]) -> str:

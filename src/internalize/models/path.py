@@ -38,12 +38,17 @@ class Step(Protocol):
     """Fills the model's flat gradient (overwriting it) with that of the mean loss over the answer."""
 
     def __call__(
-        self, tokens: Int[Tensor, "batch length"], prompt: int, drops: torch.Generator | None = None
+        self,
+        tokens: Int[Tensor, "batch length"],
+        prompt: int,
+        drops: torch.Generator | None = None,
+        emphasis: float = 1.0,
     ) -> AnswerStats:
         """tokens: (batch, length) int64, prompt and answer with its EOS; the answer starts at index `prompt`.
 
         The model reads all but the last token; positions prompt-1 … length-2 predict tokens[:, prompt:].
-        drops: decides what dropout sets to 0, for models that have it; consumed.
+        drops: decides what dropout sets to 0, for models that have it; consumed. emphasis: how much the
+        answer's first position counts in the mean whose gradient is taken; the others count 1 each.
         """
         ...
 
@@ -60,7 +65,11 @@ class PlainStep:
         self.precision = precision
 
     def __call__(
-        self, tokens: Int[Tensor, "batch length"], prompt: int, drops: torch.Generator | None = None
+        self,
+        tokens: Int[Tensor, "batch length"],
+        prompt: int,
+        drops: torch.Generator | None = None,
+        emphasis: float = 1.0,
     ) -> AnswerStats:
         self.gradient.zero_()
         with self._products(tokens.device):
@@ -68,7 +77,7 @@ class PlainStep:
         logits = logits.float()
         target = tokens[:, prompt:]
         loss = cross_entropy(logits.transpose(1, 2), target, reduction="none")
-        loss.mean().backward()
+        weighted_mean(loss, emphasis).backward()
         correct = (logits.detach().argmax(-1) == target).to(torch.float32)
         return AnswerStats(loss.detach().mean(0), correct.mean(0))
 
@@ -84,6 +93,15 @@ class PlainStep:
     def _products(self, device: torch.device) -> AbstractContextManager[object]:
         """How matrix products are computed; not every device has autocast, so it is asked only when needed."""
         return torch.autocast(device.type, torch.bfloat16) if self.precision == "bf16" else nullcontext()
+
+
+def weighted_mean(loss: Float[Tensor, "batch answer"], emphasis: float) -> Float[Tensor, ""]:
+    """The mean in which an answer's first position counts as much as `emphasis` others."""
+    if emphasis == 1.0:
+        return loss.mean()
+    weights = torch.ones_like(loss[0])
+    weights[0] = emphasis
+    return (loss @ weights).mean() / weights.sum()
 
 
 class Decoder(Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
@@ -46,6 +47,10 @@ class OptimizerConfig(AdamWConfig):
     cooling: int | None = field(default=None, metadata=LEFT_OUT_UNLESS_SET)
     """Iterations of the last stage in which the learning rate falls by half, again and again; it stays if not
     given."""
+
+    muon: bool | None = field(default=None, metadata=LEFT_OUT_UNLESS_SET)
+    """Whether Muon moves the matrices of attention and MLPs, at the same learning rate; AdamW moves them, as it
+    does everything else, if not given."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -145,6 +150,9 @@ class ChainConfig:
     easy: its symbol is one that keeps the state (in C_n the symbol 0), in all inputs at first, then in fewer.
     Steps without such a symbol stay as they are. A controller's further attempts take twice as long, three
     times and so on; the schedule does not look at a stage before. Inputs are never made easy if not given."""
+    emphasis: float | None = field(default=None, metadata=LEFT_OUT_UNLESS_SET)
+    """How many other positions the first state shown counts for in the loss: from the second stage on it is the
+    one that is new. Rehearsal weights all alike. It counts as much as each of the others if not given."""
     operations_limit: float | None = field(default=None, metadata=LEFT_OUT_UNLESS_SET)
     """End the training after so many operations of the cost model, whatever iterations are left; no limit if
     not given. For methods at equal compute."""
@@ -168,6 +176,8 @@ class ChainConfig:
         require(shares, "held-out", f"must lie between 0 and 1, got {self.held_out}")
         shares = self.rehearsal is None or 0 < self.rehearsal < 1
         require(shares, "rehearsal", f"must lie between 0 and 1, got {self.rehearsal}")
+        good = self.emphasis is None or 0 < self.emphasis < math.inf
+        require(good, "emphasis", f"must be more than 0 and finite, got {self.emphasis}")
         good = self.operations_limit is None or self.operations_limit > 0
         require(good, "operations-limit", f"must be more than 0, got {self.operations_limit}")
         require_seed(self.seed)
@@ -215,7 +225,11 @@ class ChainConfig:
             require(absolute, "answer-positions", "needs the built-in GPT-2 with model.positions absolute")
             hinted = curriculum.length_hint
             require(not hinted, "answer-positions", f"must be left out with {self.method}: not built")
+        if self.emphasis is not None:
+            several = curriculum.stages > 1
+            require(several, "emphasis", f"must be left out with {self.method}, which has one stage alone")
         if self.model.network is not None:
+            require(not self.optimizer.muon, "optimizer.muon", "needs the built-in GPT-2")
             why = "with model.network: only the built-in GPT-2 has"
             require(self.kernel != "fast", "kernel", f"cannot be fast {why} a fast path")
             require(self.precision == "fp32", "precision", f"must be fp32 {why} bfloat16 products")

@@ -31,7 +31,7 @@ from internalize.curricula.schedule import (
 from internalize.kinds.chain.config import ChainConfig, find_weights, read_starting_weights
 from internalize.kinds.chain.data import EasySteps, TrainingData, easy_share
 from internalize.kinds.chain.evaluation import evaluation_row, summary_row
-from internalize.kinds.chain.state import AnswerAverages, ChainState, KeptPositions, part_of
+from internalize.kinds.chain.state import AnswerAverages, ChainState, KeptPositions, make_optimizer, part_of
 from internalize.measure.cost import NetworkCosts, costs_of
 from internalize.measure.ledger import Ledger, ledger_from_json
 from internalize.measure.predictor import TransformerPredictor
@@ -39,7 +39,6 @@ from internalize.models.gpt2 import GPT2
 from internalize.models.huggingface import folder_files, is_exportable
 from internalize.models.language_model import LanguageModel
 from internalize.models.own_network import find_network
-from internalize.models.parameters import AdamW, flatten_parameters
 from internalize.models.path import AnswerStats, Kernel, choose_kernel, make_step
 from internalize.runtime.kind import Finish, Streams
 from internalize.sequences import Renderer, vocabulary_of
@@ -135,12 +134,10 @@ class ChainExperiment:
         kernel = kernel or self._kernel()
         if control is None and self.config.schedule.kind == "controller":
             control = Control()
-        parameters, gradient = flatten_parameters(model)
-        choice = self.config.optimizer
-        optimizer = AdamW(parameters, gradient, choice.lr, choice.betas, choice.weight_decay)
+        optimizer = make_optimizer(self.config.optimizer, model)
         rehearses = isinstance(self.curriculum, Rehearsed)
         averages = AnswerAverages(self.config.horizon + 1, self.device, rehearses)
-        step = make_step(kernel, self.config.precision, model, gradient)
+        step = make_step(kernel, self.config.precision, model, optimizer.gradient)
         positions = None
         if self.config.keep_positions:
             assert isinstance(model, GPT2)  # the config's check
@@ -170,7 +167,8 @@ class ChainExperiment:
         self._place(state.model, len(shown))
         drops = None if config.model.dropout is None else streams("dropout", progress.iteration)
         with self._positions_for(state, shown):
-            stats = state.step(tokens, self.renderer.prompt_length, drops)
+            emphasis = self._emphasis(progress.stage, shown)
+            stats = state.step(tokens, self.renderer.prompt_length, drops, emphasis)
         last = progress.stage == self.curriculum.stages
         state.optimizer.lr = config.optimizer.lr_at(progress.in_stage, last) * manner.lr
         state.optimizer.step()
@@ -180,6 +178,11 @@ class ChainExperiment:
         self._end_step(state, signal)
         due = state.progress.iteration % config.log_every == 0 or state.progress.stage_ended
         return state, self._training_row(state) if due or self._is_lost(state) else None
+
+    def _emphasis(self, stage: int, shown: Shown) -> float:
+        """How much the answer's first position counts; more only where it has something new to learn."""
+        new = stage > 1 and shown == self.curriculum.shown(stage)
+        return self.config.emphasis if new and self.config.emphasis is not None else 1.0
 
     def manner(self, control: Control | None) -> Gentleness:
         """How steps are trained: as the config says, or as the controller's attempt wants it."""

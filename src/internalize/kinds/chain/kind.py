@@ -87,7 +87,7 @@ BYTES = 4
 TOKEN = 8
 """Bytes of a token's number, of a symbol's and of a state's."""
 COPIES = 4
-"""Of every weight: itself, its gradient and the two moments of AdamW."""
+"""Of every weight: itself, its gradient and the two moments of AdamW; one more with Muon."""
 TRIAL_ANSWERS = 64
 LARGE_STEP = 2e10
 """Operations above which a step is timed on a part of its batch, so that the forecast stays quick."""
@@ -105,15 +105,13 @@ def foretell(experiment: ChainExperiment, keep_stages: KeepStages, timed: bool) 
     measuring = sum(
         asked.answers * costs.answer_flops(prompt, asked.written) for asked in measured_answers(experiment)
     )
-    weights = BYTES * parameters
+    weights, copies = BYTES * parameters, COPIES + bool(config.optimizer.muon)
     longest = prompt + len(max(curriculum.formats(1), key=len))
     return Forecast(
         float(training),
         float(measuring),
-        disk_bytes(
-            keep_stages, curriculum.stages, weights, 3 * weights, weights
-        ),  # two moments for each weight
-        float(COPIES * weights + costs.kept_bytes(config.batch, longest)),
+        disk_bytes(keep_stages, curriculum.stages, weights, (copies - 1) * weights, weights),
+        float(copies * weights + costs.kept_bytes(config.batch, longest)),
         parameters,
         config.iterations,
         least_memory(experiment),

@@ -12,14 +12,25 @@ from torch import Tensor
 
 from internalize.curricula import Curriculum, Progress, ScheduleConfig
 from internalize.curricula.schedule import Control
+from internalize.kinds.chain.config import OptimizerConfig
 from internalize.measure.ledger import Ledger
 from internalize.models.gpt2 import GPT2
 from internalize.models.language_model import LanguageModel
-from internalize.models.parameters import AdamW
+from internalize.models.parameters import AdamW, Muon, flatten_parameters
 from internalize.models.path import AnswerStats, Kernel, Step
 
 REHEARSAL_MEMORY = 20
 """Steps in another format that their running loss averages over: few, since forgetting is quick."""
+
+
+def make_optimizer(choice: OptimizerConfig, model: LanguageModel) -> AdamW:
+    """An optimizer of the model, whose parameters and gradients are flat from now on."""
+    parameters, gradient = flatten_parameters(model)
+    numbers = choice.lr, choice.betas, choice.weight_decay
+    if not choice.muon:
+        return AdamW(parameters, gradient, *numbers)
+    assert isinstance(model, GPT2)  # the config's check
+    return Muon(parameters, gradient, *numbers, model.matrices())
 
 
 class AnswerAverages:

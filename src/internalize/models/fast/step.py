@@ -181,19 +181,22 @@ class Shard:
         self.logits = Buffer.zeros(work.answer_rows, weights.model.vocabulary)
         self.last_unit_back = Buffer.zeros(work.answer_rows, config.width)
 
-    def run(self, plan: ShardPlan, weight: float, loss: Any, correct: Any) -> None:
-        """Overwrites the gradients with those of weight · summed loss; adds to loss and correct, (answer,)."""
+    def run(self, plan: ShardPlan, weight: float, emphasis: float, loss: Any, correct: Any) -> None:
+        """Overwrites the gradients with those of weight · summed loss; adds to loss and correct, (answer,).
+
+        In the sum an answer's first position counts as much as `emphasis` others.
+        """
         self.gradients.clear()
         self.table.begin(plan)
         for tile in plan.tiles:
             for layer, norm in zip(self.layers, self.norms, strict=True):
                 layer.forward(tile, norm)
-            self.predict(tile, weight, loss, correct)
+            self.predict(tile, weight, emphasis, loss, correct)
             for layer in reversed(self.layers):
                 layer.backward(tile)
         self.table.end(plan)
 
-    def predict(self, plan: TilePlan, weight: float, loss: Any, correct: Any) -> None:
+    def predict(self, plan: TilePlan, weight: float, emphasis: float, loss: Any, correct: Any) -> None:
         """Logits, loss, and back through the last layer norm."""
         n, norm, stream = plan.answer.count, self.norms[-1], self.work.answer
         logits, unit = self.logits.rows(n), norm.unit.tensor[:n]
@@ -205,6 +208,7 @@ class Shard:
             plan.answer.row,
             plan.start,
             weight,
+            emphasis,
             loss,
             correct,
             self.gradients.logits_bias.array,
@@ -252,14 +256,18 @@ class FastStep:
 
     @torch.no_grad()
     def __call__(
-        self, tokens: Int[Tensor, "batch length"], prompt: int, drops: torch.Generator | None = None
+        self,
+        tokens: Int[Tensor, "batch length"],
+        prompt: int,
+        drops: torch.Generator | None = None,
+        emphasis: float = 1.0,
     ) -> AnswerStats:
         """drops: never given, models with dropout take the plain path."""
         batch, answer = tokens.shape[0], tokens.shape[1] - prompt
         parts = np.array_split(sorted_tokens(tokens), min(self.workers.threads, batch))
         self._reserve(len(parts), len(parts[0]), tokens.shape[1] - 1, answer)
         self.weights.refresh()
-        weight = 1 / (batch * answer)
+        weight = 1 / (batch * (answer if emphasis == 1.0 else answer - 1 + emphasis))
         stats = np.zeros((len(parts), 2, answer))
 
         def work(i: int) -> None:
@@ -268,7 +276,7 @@ class FastStep:
             plan = plan_shard(parts[i], prompt - 1, model.vocabulary, model.config.depth, tile)
             if model.places is not None:
                 plan.position_of = model.places.numpy().astype(np.int32)[plan.position_of]
-            self.shards[i].run(plan, weight, stats[i, 0], stats[i, 1])
+            self.shards[i].run(plan, weight, emphasis, stats[i, 0], stats[i, 1])
 
         self.workers.run(work, len(parts))
         total = self.gradients[0]

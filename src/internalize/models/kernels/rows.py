@@ -244,6 +244,7 @@ def answer_loss(
     row: Any,  # (batch, positions) the row that predicts the next token, from `start` on
     start: int,
     weight: float,
+    emphasis: float,  # how many other positions an answer's first one counts for
     loss: Any,  # (answer,) float64, the losses are added to it
     correct: Any,  # (answer,) float64, likewise
     bias_back: Any,  # (vocabulary,) likewise
@@ -254,11 +255,12 @@ def answer_loss(
     normaliser = np.empty(rows, np.float32)
     best = np.empty(rows, np.int32)
     uses = np.zeros(rows, np.float32)
+    first = np.float32(emphasis)
     add_bias_and_normalise(logits, bias, normaliser, best)
     for b in range(batch):
         for i in range(start, positions):
             r, target = row[b, i], tokens[b, i + 1]
-            uses[r] += np.float32(1.0)
+            uses[r] += first if i == start else np.float32(1.0)
             loss[i - start] += normaliser[r] - logits[r, target]
             if best[r] == target:
                 correct[i - start] += 1.0
@@ -268,7 +270,7 @@ def answer_loss(
             logits[r, v] = share * uses[r] * math.exp(logits[r, v] - normaliser[r])
     for b in range(batch):
         for i in range(start, positions):
-            logits[row[b, i], tokens[b, i + 1]] -= share
+            logits[row[b, i], tokens[b, i + 1]] -= share * (first if i == start else np.float32(1.0))
     for r in range(rows):
         for v in range(vocabulary):
             bias_back[v] += logits[r, v]
