@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from internalize.errors import BadInput
 from internalize.sweeps import Sweep, collect, sweep_of
 from internalize.sweeps.collection import Collected, groups, settings
 from internalize.sweeps.report import MOST_NAMED, collected_text
+from internalize.sweeps.sweep import Case
 from tests.sweeps.tiny import BASE, tiny_sweep, write_sweep
 
 
@@ -109,11 +111,19 @@ def test_settings_that_differ_are_never_one_rate(tmp_path: Path, capsys: pytest.
 
 
 def test_all_that_is_missing_is_named_up_to_a_number_that_is_said() -> None:
-    few, many = tiny_sweep(seeds=10), tiny_sweep(seeds=MOST_NAMED // 2 + 2)
-    for sweep, more in ((few, ""), (many, "; and 4 more (--json names all)")):
-        line = collected_text(Collected(sweep, [], [(case, "not begun") for case in sweep.cases]))
-        named = "; ".join(map(str, sweep.cases[:MOST_NAMED]))
-        assert line.splitlines()[1] == f"missing {len(sweep.cases)}, not begun: {named}{more}"
+    """Runs that differ in nothing but the seed are named together."""
+
+    def said(sweep: Sweep, missing: Sequence[Case]) -> str:
+        return collected_text(Collected(sweep, [], [(case, "not begun") for case in missing])).splitlines()[1]
+
+    few = tiny_sweep(seeds=10)
+    assert said(few, few.cases) == "missing 20, not begun: method=left seed=0–9; method=inductive seed=0–9"
+    some = [case for case in few.cases if case.config.seed in (0, 2, 3, 4, 9) and case.config.method == "left"]
+    assert said(few, some) == "missing 5, not begun: method=left seed=0, 2–4, 9"
+    rates = [step / 1000 for step in range(1, MOST_NAMED + 5)]
+    many = sweep_of("rates", "chain", BASE, grid={"optimizer.lr": rates}, seeds=2)
+    named = "; ".join(f"optimizer.lr={rate} seed=0–1" for rate in rates[:MOST_NAMED])
+    assert said(many, many.cases) == f"missing 108, not begun: {named}; and 4 more (--json names all)"
 
 
 def test_a_sweep_without_runs_is_refused(tmp_path: Path) -> None:

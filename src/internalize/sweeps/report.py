@@ -186,10 +186,30 @@ def collected_text(collected: Collected) -> str:
     for case, reason in collected.missing:
         reasons.setdefault(reason, []).append(case)
     for reason, cases in reasons.items():
-        named = "; ".join(map(str, cases[:MOST_NAMED]))
-        more = f"; and {len(cases) - MOST_NAMED} more (--json names all)" if len(cases) > MOST_NAMED else ""
-        lines.append(f"missing {len(cases)}, {reason}: {named}{more}")
+        named = _named_by_setting(cases)
+        more = f"; and {len(named) - MOST_NAMED} more (--json names all)" if len(named) > MOST_NAMED else ""
+        lines.append(f"missing {len(cases)}, {reason}: {'; '.join(named[:MOST_NAMED])}{more}")
     return "\n".join(lines)
+
+
+def _named_by_setting(cases: Sequence[Case]) -> list[str]:
+    """Each setting once, with all its seeds: `method=left seed=0–4, 7`."""
+    seeds: dict[str, list[int]] = {}
+    for case in cases:
+        setting = " ".join(f"{name}={value}" for name, value in case.fields.items() if name != "seed")
+        seeds.setdefault(setting, []).append(case.config.seed)
+    return [f"{setting} seed={_ranges(own)}".strip() for setting, own in seeds.items()]
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """Neighbours joined: 0–4, 7."""
+    ends: list[list[int]] = []
+    for number in sorted(numbers):
+        if ends and number == ends[-1][1] + 1:
+            ends[-1][1] = number
+        else:
+            ends.append([number, number])
+    return ", ".join(str(first) if first == last else f"{first}–{last}" for first, last in ends)
 
 
 # Planning ------------------------------------------------------------------------------------------------
