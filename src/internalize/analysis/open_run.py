@@ -126,8 +126,9 @@ class OpenChain(OpenStages):
         why = f"must be {config.horizon} symbols, got {horizon}: {self.title} was trained with"
         fixed = config.model.positions == "absolute" and config.model.network is None
         require(not fixed, field, f"{why} absolute positions; train with --model.positions rotary for others")
-        hinted = self.trained.curriculum.tells_length
-        require(not hinted, field, f"{why} prompts that tell the length of an answer, and knows no others")
+        told = self.trained.curriculum
+        require(not told.length_hint, field, f"{why} a token for each length of an answer, and knows no others")
+        require(not told.pauses, field, f"{why} as many pauses as states are hidden, and never with more")
         longer = replace(config, horizon=horizon)
         experiment = longer.build(self.trained.device, self.run.copies())
         return OpenChain(self.run, self.config, experiment, self.trained)
