@@ -34,7 +34,7 @@ def test_a_wrong_shape_is_refused() -> None:
 
 def test_a_wrong_result_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     renderer = Renderer(Vocabulary(("0", "1"), ("0", "1")), horizon=3, initial_state=0)
-    monkeypatch.setattr(Renderer, "prompt_length", 7)
+    monkeypatch.setattr(Renderer, "prompt_length", lambda *_: 7)
     with pytest.raises(TypeCheckError, match="return"):
         renderer.prompt(torch.zeros(3, 3, dtype=torch.int64))
 

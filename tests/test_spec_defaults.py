@@ -96,7 +96,7 @@ def test_a_chain_is_trained_with_these_numbers() -> None:
     optimizer = experiment.init(Streams(0)).optimizer
     assert (optimizer.lr, optimizer.betas, optimizer.weight_decay) == (3e-4, (0.9, 0.95), 0.01)
     assert experiment.data.shape[1:] == (128, 25)
-    assert experiment.renderer.generation_limit == 27
+    assert experiment.renderer.generation_limit() == 27
     assert experiment.curriculum.stages == 25
 
 

@@ -1,7 +1,8 @@
-"""From traces to token sequences (σ_1 … σ_T, q_0, [LEN_L], q_{j_1} … q_{j_K}, EOS) and back.
+"""From traces to token sequences (σ_1 … σ_T, q_0, [hint], q_{j_1} … q_{j_K}, EOS) and back.
 
-Token ids are input symbols, states, EOS and, for mixtures, LEN_2 … LEN_{T+1}; all disjoint. Every sequence of a
-batch shows the same states, so the answer is the same slice in all of them and nothing here loops over a batch.
+Token ids are input symbols, states, EOS and, where prompts tell how long the answer is, LEN_2 … LEN_{T+1} or
+PAUSE; all disjoint. The hint is LEN_L, or one PAUSE for each state that is not shown. Every sequence of a batch
+shows the same states, so the answer is the same slice in all of them and nothing here loops over a batch.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from internalize.curricula.curriculum import Shown
+from internalize.curricula.curriculum import Curriculum, Shown
 from internalize.tasks.semiautomaton import Semiautomaton
 
 if TYPE_CHECKING:
@@ -21,12 +22,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Symbol s has id s, state q follows the symbols, then EOS, then the length tokens."""
+    """Symbol s has id s, state q follows the symbols, then EOS, then the length tokens or the pause."""
 
     symbol_names: tuple[str, ...]
     state_names: tuple[str, ...]
     longest_answer: int | None = None
     """The largest L of the tokens LEN_2 … LEN_L; None where prompts carry no length."""
+    pauses: bool = False
+    """Whether there is a token PAUSE instead."""
 
     @property
     def first_state(self) -> int:
@@ -43,8 +46,15 @@ class Vocabulary:
         return self.eos + answer_length - 1
 
     @property
+    def pause(self) -> int:
+        """The id of PAUSE."""
+        if not self.pauses:
+            raise ValueError("there is no token PAUSE")
+        return self.eos + 1
+
+    @property
     def size(self) -> int:
-        return self.eos + 1 if self.longest_answer is None else self.eos + self.longest_answer
+        return self.eos + (1 + self.pauses if self.longest_answer is None else self.longest_answer)
 
     def tokens(self) -> tuple[str, ...]:
         """Readable names, one for each id."""
@@ -54,11 +64,14 @@ class Vocabulary:
             *(f"q:{name}" for name in self.state_names),
             "EOS",
             *(f"LEN_{length}" for length in lengths),
+            *(["PAUSE"] if self.pauses else []),
         )
 
 
-def vocabulary_of(task: Semiautomaton, horizon: int, length_hint: bool) -> Vocabulary:
-    return Vocabulary(task.symbol_names, task.state_names, horizon + 1 if length_hint else None)
+def vocabulary_of(
+    task: Semiautomaton, horizon: int, length_hint: bool = False, pauses: bool = False
+) -> Vocabulary:
+    return Vocabulary(task.symbol_names, task.state_names, horizon + 1 if length_hint else None, pauses)
 
 
 @dataclass(frozen=True)
@@ -75,7 +88,7 @@ class Answers:
 
 @dataclass(frozen=True)
 class Renderer:
-    """The language of one experiment: vocabulary, horizon and whether prompts carry the answer's length."""
+    """The language of one experiment: vocabulary, horizon and whether prompts tell the answer's length."""
 
     vocabulary: Vocabulary
     horizon: int
@@ -83,42 +96,64 @@ class Renderer:
 
     @property
     def length_hint(self) -> bool:
+        """Whether prompts end in a token LEN_L."""
         return self.vocabulary.longest_answer is not None
 
     @property
-    def prompt_length(self) -> int:
-        """Where the answer begins, which alone the loss is taken on."""
-        return self.horizon + 1 + self.length_hint
+    def tells_length(self) -> bool:
+        """Whether prompts tell how long the answer is, by LEN_L or by pauses."""
+        return self.length_hint or self.vocabulary.pauses
 
-    @property
-    def generation_limit(self) -> int:
+    def hint(self, answer_length: int | None) -> tuple[int, ...]:
+        """The tokens between q_0 and an answer of so many tokens, EOS included."""
+        if not self.tells_length:
+            return ()
+        if answer_length is None:
+            raise ValueError("this language needs the answer's length in the prompt")
+        if self.length_hint:
+            return (self.vocabulary.length_token(answer_length),)
+        return (self.vocabulary.pause,) * (self.horizon + 1 - answer_length)
+
+    def hint_names(self, answer_length: int) -> list[str]:
+        """The same for people: LEN, or a dot for each pause."""
+        return ["LEN" if self.length_hint else "·"] * len(self.hint(answer_length))
+
+    def prompt_length(self, answer_length: int | None = None) -> int:
+        """Where an answer of so many tokens begins, on which alone the loss is taken.
+
+        answer_length: needed where there are pauses.
+        """
+        if not self.vocabulary.pauses:
+            return self.horizon + 1 + self.length_hint
+        return self.horizon + 1 + len(self.hint(answer_length))
+
+    def generation_limit(self, answer_length: int | None = None) -> int:
         """Tokens after which an answer without EOS counts as wrong: the longest right one and one more."""
-        return self.horizon + 2
+        if not self.vocabulary.pauses or answer_length is None:
+            return self.horizon + 2
+        return answer_length + 1
 
     @property
     def context(self) -> int:
-        """Positions the model needs: all it reads while it writes `generation_limit` tokens."""
-        return self.prompt_length + self.generation_limit - 1
+        """Positions the model needs: all it reads while it writes as much as it may."""
+        longest = self.horizon + 1
+        return self.prompt_length(longest) + self.generation_limit(longest) - 1
 
     def places(self, states: int) -> Int[Tensor, " context"]:
         """(context,) positions for an answer of so many states, counted from the end of the full chain.
 
         q_T stands at 2T whatever is not shown; q_0 and the answer move up against it, the symbols stay.
         """
-        first = self.prompt_length - 1  # of q_0
+        first = self.prompt_length() - 1  # of q_0
         places = torch.arange(self.context)
         places[first:] += self.horizon - states
         return places.clamp(max=self.context - 1)  # of answers that are too long
 
     def prompt(
         self, symbols: Int[Tensor, "batch {self.horizon}"], answer_length: int | None = None
-    ) -> Int[Tensor, "batch {self.prompt_length}"]:
-        """(batch, T) symbols to (batch, prompt_length) tokens; answer_length = L of LEN_L, for mixtures."""
-        ends = [self.vocabulary.first_state + self.initial_state]
-        if self.length_hint:
-            if answer_length is None:
-                raise ValueError("this language needs the answer's length in the prompt")
-            ends.append(self.vocabulary.length_token(answer_length))
+    ) -> Int[Tensor, "batch {self.prompt_length(answer_length)}"]:
+        """(batch, T) symbols to (batch, prompt_length) tokens; answer_length: where prompts tell it."""
+        ends = [self.vocabulary.first_state + self.initial_state, *self.hint(answer_length)]
         tail = torch.tensor(ends, device=symbols.device).expand(symbols.shape[0], -1)
         return torch.cat([symbols, tail], dim=1)
 
@@ -136,7 +171,7 @@ class Renderer:
         symbols: Int[Tensor, "batch {self.horizon}"],
         states: Int[Tensor, "batch {self.horizon}+1"],
         shown: Shown,
-    ) -> Int[Tensor, "batch {self.prompt_length}+{len(shown)}+1"]:
+    ) -> Int[Tensor, "batch {self.prompt_length(len(shown)+1)}+{len(shown)}+1"]:
         """Prompt and answer: (batch, prompt_length + K + 1) tokens."""
         return torch.cat([self.prompt(symbols, len(shown) + 1), self.answer(states, shown)], dim=1)
 
@@ -159,3 +194,9 @@ class Renderer:
             end = row.index(self.vocabulary.eos) + 1 if self.vocabulary.eos in row else len(row)
             rows.append(" ".join(names[token] for token in row[:end]))
         return rows
+
+
+def language_of(task: Semiautomaton, curriculum: Curriculum, initial_state: int) -> Renderer:
+    """The language in which this curriculum teaches this task."""
+    words = vocabulary_of(task, curriculum.horizon, curriculum.length_hint, curriculum.pauses)
+    return Renderer(words, curriculum.horizon, initial_state)

@@ -25,8 +25,7 @@ def said_last(
 ) -> int:
     """The state the model says after the true states of the format but the last; EOS is not allowed."""
     first, eos = renderer.vocabulary.first_state, renderer.vocabulary.eos
-    length = len(shown) + 1 if renderer.length_hint else None
-    prompt = renderer.prompt(torch.tensor([symbols]), length)[0].tolist()
+    prompt = renderer.prompt(torch.tensor([symbols]), len(shown) + 1)[0].tolist()
     text = [*prompt, *(first + states[t] for t in shown[:-1])]
     logits = model(torch.tensor([text]))[0][0, -1].tolist()
     logits[eos] = float("-inf")
@@ -42,8 +41,9 @@ def brute_force(
     forced, teacher = [0] * T, [0] * T
     rows = list(zip(examples.symbols.tolist(), examples.states.tolist(), strict=True))
     for k in range(1, T + 1):
-        prompt = renderer.prompt(examples.symbols, k + 1 if renderer.length_hint else None)
-        answers = naive(model, prompt, eos, T + 2, None if renderer.length_hint else k)
+        prompt = renderer.prompt(examples.symbols, k + 1)
+        limit = k + 2 if renderer.vocabulary.pauses else T + 2
+        answers = naive(model, prompt, eos, limit, None if renderer.tells_length else k)
         for answer, (symbols, states) in zip(answers, rows, strict=True):
             complete = len(answer) >= 2 and answer[-1] == eos
             forced[k - 1] += complete and answer[-2] - first == states[-1]
@@ -85,14 +85,16 @@ def test_the_matrix_tells_what_is_served_and_when_the_chain_is_forgotten(chain: 
 
 
 @pytest.mark.parametrize("kernel", ["plain", "fast"])
-@pytest.mark.parametrize("length_hint", [False, True])
-def test_random_models_of_both_languages(length_hint: bool, kernel: Kernel, generator: torch.Generator) -> None:
+@pytest.mark.parametrize("method", ["inductive", "mixture:right", "filler:left"])
+def test_random_models_of_all_languages(method: str, kernel: Kernel, generator: torch.Generator) -> None:
     """Random weights make every kind of answer: EOS too soon, none at all, symbols for states."""
-    predictor = replace(make_predictor(length_hint=length_hint), kernel=kernel)
+    curriculum = METHODS[method](5)
+    made = make_predictor(length_hint=curriculum.length_hint, pauses=curriculum.pauses)
+    predictor = replace(made, kernel=kernel)
     symbols = torch.randint(3, (60, 5), generator=generator)
     states = torch.cat([torch.zeros(60, 1, dtype=torch.int64), symbols.cumsum(1) % 3], dim=1)
     examples = TracedInputs("uniform", symbols, states, 1 / 3)
-    formats = budget_formats(METHODS["mixture:right" if length_hint else "inductive"](5))
+    formats = budget_formats(curriculum)
     expected = brute_force(predictor, examples, formats)
     assert forced_hits(predictor, examples)[0] == expected[0]
     assert teacher_hits(predictor, examples, formats) == expected[1]

@@ -96,7 +96,7 @@ def test_the_stream_and_the_lens_are_the_models_own(length_hint: bool, generator
     assert torch.equal(stream[0], model.embed(tokens[:, :-1]))
 
     found = look(model, renderer, symbols, states, shown)
-    start = renderer.prompt_length - 1
+    start = renderer.prompt_length() - 1
     expected = (logits[:, start:].argmax(-1) == tokens[:, start + 1 :]).double().mean(0)
     assert found.next_token[-1].tolist() == pytest.approx(expected.tolist())
     for pattern in found.attention:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,8 @@ def test_entrants() -> None:
     plain, told = entrant_config("left", base, 1e12), entrant_config("left+rehearsal", base, 1e12)
     assert (plain.rehearsal, plain.length_token, plain.operations_limit) == (None, None, 1e12)
     assert (told.rehearsal, told.rehearse, told.length_token) == (0.3, "all", True)
+    pausing = entrant_config("filler:left+rehearsal+muon", replace(base, keep_positions=True), 1e12)
+    assert (pausing.length_token, pausing.keep_positions, pausing.optimizer.muon) == (None, None, True)
     for wrong in ("left+magic", "lefft"):
         with pytest.raises(BadInput, match="meth"):
             entrant_config(wrong, base, 1e12)

@@ -20,6 +20,11 @@ SHOWN_AT_HORIZON_6: dict[str, list[Shown]] = {
     # 1, then 2, then 4 more of the first states go, until only the last is left
     "geometric": [FULL, (2, 3, 4, 5, 6), (4, 5, 6), (6,)],
 }
+SHOWN_AT_HORIZON_6 |= {
+    "filler": SHOWN_AT_HORIZON_6["e2e"],
+    "filler:left": SHOWN_AT_HORIZON_6["left"],
+    "filler:geometric": SHOWN_AT_HORIZON_6["geometric"],
+}
 MIXED_AT_HORIZON_6: dict[str, list[Shown]] = {
     "mixture": SHOWN_AT_HORIZON_6["left"],
     "mixture:left": SHOWN_AT_HORIZON_6["left"],
@@ -42,6 +47,7 @@ def test_shown_states_stage_by_stage(method: str) -> None:
     assert [curriculum.shown(stage) for stage in stages] == SHOWN_AT_HORIZON_6[method]
     assert [curriculum.formats(stage) for stage in stages] == [(s,) for s in SHOWN_AT_HORIZON_6[method]]
     assert not curriculum.length_hint
+    assert curriculum.pauses == curriculum.tells_length == method.startswith("filler")
 
 
 @pytest.mark.parametrize("method", MIXED_AT_HORIZON_6)

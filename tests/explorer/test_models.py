@@ -135,7 +135,7 @@ def test_probes_read_in_the_page_what_they_read_in_python(made: Made, ask: Ask) 
     """Also with 8-bit weights, on inputs that they were not fitted to."""
     subject, stage = made.subjects[0], made.subjects[0].stages[1]
     shown = subject.shown(stage)
-    targets = probe_targets(1, subject.renderer.prompt_length, 4, shown)
+    targets = probe_targets(1, subject.renderer.prompt_length(len(shown) + 1), 4, shown)
     weights = round_weights(subject.weights(stage), "float16")
     probes, accuracy, _ = subject.probes(weights, shown, 900)
     inputs = all_inputs(4, 2)

@@ -15,6 +15,7 @@ from internalize import ChainConfig, EvaluationConfig, ModelConfig, OptimizerCon
 from internalize.curricula import Progress
 from internalize.errors import BadInput
 from internalize.kinds.chain.data import BULK, TrainingData
+from internalize.kinds.chain.evaluation import modes
 from internalize.kinds.chain.experiment import ChainExperiment
 from internalize.kinds.chain.state import AnswerAverages, ChainState
 from internalize.models.path import AnswerStats
@@ -82,6 +83,24 @@ def test_every_iteration_trains_on_fresh_sequences_of_its_stage() -> None:
             assert line.split()[4:] == [*answer, "EOS"]
     inputs = [line.split(" q:")[0] for lines in batches for line in lines]
     assert len(set(inputs)) > 50  # of 81 possible ones, in 104 draws
+
+
+def test_filler_stands_where_states_were() -> None:
+    """Each state that is still shown keeps its place, and the answer alone is scored."""
+    experiment, state, batches = train_recorded(replace(TINY, method="filler:left"))
+    for number, lines in enumerate(batches):
+        hidden = min(number // 3, 3)
+        for line in lines:
+            pauses, states = ["PAUSE"] * hidden, [f"q:{q}" for q in states_of(line)]
+            assert line.split()[4:] == [states[0], *pauses, *states[1 + hidden :], "EOS"]
+    asked = modes(experiment.curriculum, state.progress.stage)
+    assert [(mode.budget, mode.shown) for mode in asked] == [(2, (4,)), (5, (1, 2, 3, 4))]
+    for wrong, why in (
+        (replace(TINY, method="filler:left", keep_positions=True), "keep-positions: must be left out: behind"),
+        (replace(TINY, method="filler:left", length_token=True), "length-token: must be left out: pauses"),
+    ):
+        with pytest.raises(BadInput, match=why):
+            wrong.check({})
 
 
 def test_a_mixture_draws_one_format_for_a_whole_batch() -> None:

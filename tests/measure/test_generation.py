@@ -107,8 +107,10 @@ def test_generation_stops_when_all_have_ended() -> None:
     assert decoder.calls == 3  # forward passes as reported: one a written token
 
 
-def make_predictor(budget: int | None = None, length_hint: bool = False) -> TransformerPredictor:
-    vocabulary = vocabulary_of(parse_task("C3"), 5, length_hint)
+def make_predictor(
+    budget: int | None = None, length_hint: bool = False, pauses: bool = False
+) -> TransformerPredictor:
+    vocabulary = vocabulary_of(parse_task("C3"), 5, length_hint, pauses)
     renderer = Renderer(vocabulary, 5, 0)
     model = GPT2(ModelConfig(depth=1, width=16, heads=8), vocabulary.size, renderer.context)
     model.initialise(torch.Generator().manual_seed(3))

@@ -78,8 +78,8 @@ def test_greedy_generation_of_a_trained_model_is_ours(internalized: Run) -> None
         assert (missing, unexpected) == (["lm_head.weight"], [])
         ours = experiment.load_predictor(weights, budget=None).generate(symbols)
         prompts = tokenizer(renderer.text(renderer.prompt(symbols)), return_tensors="pt")
-        written = theirs.generate(**prompts, max_new_tokens=renderer.generation_limit, do_sample=False)
-        assert written[:, renderer.prompt_length :].tolist() == ours.tolist()
+        written = theirs.generate(**prompts, max_new_tokens=renderer.generation_limit(), do_sample=False)
+        assert written[:, renderer.prompt_length() :].tolist() == ours.tolist()
         assert renderer.text(ours)[5].split()[-1] == "EOS"
         assert renderer.read(ours).length.tolist() == [length] * 16
 

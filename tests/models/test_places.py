@@ -63,7 +63,7 @@ def test_the_last_state_stands_in_one_place_whatever_is_removed() -> None:
     renderer = Renderer(vocabulary_of(parse_task("C3"), horizon, False), horizon, 0)
     for states in range(1, horizon + 1):
         places = renderer.places(states).tolist()
-        q_0 = renderer.prompt_length - 1
+        q_0 = renderer.prompt_length() - 1
         assert places[:q_0] == list(range(horizon))
         assert places[q_0 + states] == 2 * horizon
         assert places[q_0 : q_0 + states + 1] == list(range(2 * horizon - states, 2 * horizon + 1))

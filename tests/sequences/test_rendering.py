@@ -21,35 +21,46 @@ def shown_states(draw: st.DrawFn) -> tuple[int, Shown]:
     return horizon, tuple(sorted(draw(st.sets(st.integers(1, horizon), min_size=1))))
 
 
+HINTS = {"none": (False, False), "length token": (True, False), "pauses": (False, True)}
+hints = st.sampled_from(sorted(HINTS))
+
+
 def decode(tokens: list[int], names: tuple[str, ...]) -> tuple[list[int], int, int | None, list[int]]:
-    """An independent reader, by the tokens' names: symbols, q_0, L of LEN_L, answer states before EOS."""
+    """An independent reader, by the tokens' names: symbols, q_0, L of LEN_L or of as many pauses, answer states
+    before EOS."""
     words = [names[token] for token in tokens]
     symbols = [int(word[2:]) for word in words if word.startswith("x:")]
     states = [int(word[2:]) for word in words if word.startswith("q:")]
     lengths = [int(word[4:]) for word in words if word.startswith("LEN_")]
+    pauses = words.count("PAUSE")
     order = "".join(word[0] for word in words)
-    assert order == "x" * len(symbols) + "q" + "L" * len(lengths) + "q" * (len(states) - 1) + "E"
+    hint = "L" * len(lengths) + "P" * pauses
+    assert order == "x" * len(symbols) + "q" + hint + "q" * (len(states) - 1) + "E"
+    if "PAUSE" in names:
+        lengths = [len(symbols) + 1 - pauses]
     return symbols, states[0], lengths[0] if lengths else None, states[1:]
 
 
-@given(semiautomata(), shown_states(), st.booleans(), st.integers(0, 2**32))
+@given(semiautomata(), shown_states(), hints, st.integers(0, 2**32))
 def test_a_rendered_batch_decodes_back_to_its_trace(
-    task: Semiautomaton, case: tuple[int, Shown], length_hint: bool, seed: int
+    task: Semiautomaton, case: tuple[int, Shown], hint: str, seed: int
 ) -> None:
     horizon, shown = case
-    vocabulary = vocabulary_of(task, horizon, length_hint)
+    vocabulary = vocabulary_of(task, horizon, *HINTS[hint])
     renderer = Renderer(vocabulary, horizon, task.initial_state)
     symbols = random_symbols(task, (3, horizon), seed)
     states = task.trace(symbols)
     sequence = renderer.sequence(symbols, states, shown)
-    assert sequence.shape == (3, renderer.prompt_length + len(shown) + 1)
+    prompt = renderer.prompt_length(len(shown) + 1)
+    assert sequence.shape == (3, prompt + len(shown) + 1)
+    assert sequence.shape[1] <= renderer.context
     assert sequence.max() < vocabulary.size
     for row in range(3):
         read = decode(sequence[row].tolist(), vocabulary.tokens())
-        length = len(shown) + 1 if length_hint else None
+        length = None if hint == "none" else len(shown) + 1
         assert read == (symbols[row].tolist(), task.initial_state, length, states[row, list(shown)].tolist())
 
-    answer = sequence[:, renderer.prompt_length :]  # what a training step scores: the answer and nothing else
+    answer = sequence[:, prompt:]  # what a training step scores: the answer and nothing else
     for row in range(3):
         words = [f"q:{state}" for state in states[row, list(shown)].tolist()]
         assert [vocabulary.tokens()[token] for token in answer[row].tolist()] == [*words, "EOS"]
@@ -61,14 +72,16 @@ def test_a_rendered_batch_decodes_back_to_its_trace(
     assert renderer.text(sequence)[0].split()[-1] == "EOS"
 
 
-@given(semiautomata(), st.integers(1, 7), st.booleans())
-def test_ids_are_disjoint_and_all_used(task: Semiautomaton, horizon: int, length_hint: bool) -> None:
-    vocabulary = vocabulary_of(task, horizon, length_hint)
+@given(semiautomata(), st.integers(1, 7), hints)
+def test_ids_are_disjoint_and_all_used(task: Semiautomaton, horizon: int, hint: str) -> None:
+    vocabulary = vocabulary_of(task, horizon, *HINTS[hint])
     ids = list(range(task.symbols))
     ids += [vocabulary.first_state + q for q in range(task.states)]
     ids.append(vocabulary.eos)
-    if length_hint:
+    if hint == "length token":
         ids += [vocabulary.length_token(length) for length in range(2, horizon + 2)]
+    if hint == "pauses":
+        ids.append(vocabulary.pause)
     assert ids == list(range(vocabulary.size))
     assert len(set(vocabulary.tokens())) == vocabulary.size
 
@@ -78,10 +91,16 @@ def test_names_and_room() -> None:
     vocabulary = vocabulary_of(task, 3, length_hint=True)
     assert vocabulary.tokens() == ("x:0", "x:1", "q:0", "q:1", "EOS", "LEN_2", "LEN_3", "LEN_4")
     plain = Renderer(vocabulary_of(task, 3, length_hint=False), 3, 0)
-    assert (plain.prompt_length, plain.generation_limit, plain.context) == (4, 5, 8)
+    assert (plain.prompt_length(), plain.generation_limit(), plain.context) == (4, 5, 8)
     assert Renderer(vocabulary, 3, 0).context == 9
+    pausing = Renderer(vocabulary_of(task, 3, pauses=True), 3, 0)
+    assert [pausing.prompt_length(length) for length in (2, 3, 4)] == [6, 5, 4]
+    assert [pausing.generation_limit(length) for length in (2, 3, 4)] == [3, 4, 5]
+    assert pausing.context == 8
     symbols = torch.tensor([[1, 1, 0]])
     assert plain.text(plain.sequence(symbols, task.trace(symbols), (2, 3))) == ["x:1 x:1 x:0 q:0 q:0 q:0 EOS"]
+    text = pausing.text(pausing.sequence(symbols, task.trace(symbols), (3,)))
+    assert text == ["x:1 x:1 x:0 q:0 PAUSE PAUSE q:0 EOS"]
 
 
 @pytest.mark.parametrize("length", [1, 5])

@@ -36,7 +36,7 @@ CONFIG = ChainConfig(
 
 def test_a_run_is_the_sum_of_its_steps() -> None:
     experiment = ChainExperiment(CONFIG, torch.device("cpu"), {})
-    size, prompt = experiment.renderer.vocabulary.size, experiment.renderer.prompt_length
+    size, prompt = experiment.renderer.vocabulary.size, experiment.renderer.prompt_length()
     progress, flops = Progress(), 0
     while not progress.finished:
         progress = begin_step(progress)

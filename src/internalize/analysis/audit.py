@@ -125,10 +125,10 @@ def answers_to(predictor: TransformerPredictor, asked: Prompted, examples: Trace
         hint = torch.tensor(asked.tokens, dtype=torch.int64, device=symbols.device).expand(count, -1)
         begun = states[:, list(asked.begun)] + first_state
         prompt = torch.cat([symbols, q_0, hint, begun], dim=1)
-        limit = min(renderer.generation_limit - begun.shape[1], model.context - prompt.shape[1] + 1)
+        limit = min(renderer.generation_limit() - begun.shape[1], model.context - prompt.shape[1] + 1)
         written = torch.cat([begun, generate(decoder, prompt, eos, limit)], dim=1)
         rows.append(
-            torch.nn.functional.pad(written, (0, renderer.generation_limit - written.shape[1]), value=-1)
+            torch.nn.functional.pad(written, (0, renderer.generation_limit() - written.shape[1]), value=-1)
         )
     together = torch.cat(rows)
     ended = (together == eos).cummax(dim=1).values

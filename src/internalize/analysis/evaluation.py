@@ -76,7 +76,7 @@ def evaluate_command(arguments: EvaluateArguments) -> None:
 def _measure(chain: OpenChain, arguments: EvaluateArguments, moment: Moment, name: str) -> Measurement:
     experiment, budget = chain.experiment, arguments.budget
     predictor = chain.predictor(budget, moment.stage)
-    shown = chain.own_shown(moment.stage, budget if experiment.renderer.length_hint else None)
+    shown = chain.own_shown(moment.stage, budget if experiment.renderer.tells_length else None)
     inputs = experiment.test_inputs(name)
     generator = stream(arguments.seed, f"evaluate command/{name}", experiment.device)
     return measure(predictor, experiment.task, inputs, shown, arguments.samples, generator)

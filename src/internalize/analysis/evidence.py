@@ -169,8 +169,9 @@ def position_losses(chain: OpenChain, stage: int, samples: int, seed: int) -> tu
     model, total = chain.predictor(stage=stage).model, torch.zeros(len(shown) + 1)
     for symbols, states in zip(examples.symbols.split(500), examples.states.split(500), strict=True):
         tokens = renderer.sequence(symbols, states, shown)
-        logits, _ = model(tokens[:, :-1], first=renderer.prompt_length - 1)
-        answer = tokens[:, renderer.prompt_length :]
+        prompt = tokens.shape[1] - len(shown) - 1
+        logits, _ = model(tokens[:, :-1], first=prompt - 1)
+        answer = tokens[:, prompt:]
         losses = F.cross_entropy(logits.transpose(1, 2), answer, reduction="none")
         total += losses.sum(dim=0).cpu()
     return tuple((total / samples).tolist())

@@ -73,7 +73,7 @@ class Mass:
 def look(model: GPT2, renderer: Renderer, symbols: Tensor, states: Tensor, shown: Shown) -> Lens:
     """On true sequences that show these states."""
     first_state, count = renderer.vocabulary.first_state, len(renderer.vocabulary.state_names)
-    start = renderer.prompt_length - 1
+    start = renderer.prompt_length(len(shown) + 1) - 1
     said: list[Tensor] = []
     agreed: list[Tensor] = []
     patterns: list[list[Tensor]] = []
@@ -103,7 +103,7 @@ def attention_mass(lens: Lens, renderer: Renderer, shown: Shown) -> list[Mass]:
     found = []
     for layer, pattern in enumerate(lens.attention, start=1):
         for i, j in enumerate(shown):
-            query = renderer.prompt_length - 1 + i
+            query = renderer.prompt_length(len(shown) + 1) - 1 + i
             before = shown[i - 1] if i else 0
             row = pattern[:, query]  # (heads, positions)
             needed = row[:, before:j].sum(dim=1)  # σ_{before+1} … σ_j stand at places before … j-1
@@ -123,10 +123,9 @@ def attention_mass(lens: Lens, renderer: Renderer, shown: Shown) -> list[Mass]:
 
 
 def position_names(renderer: Renderer, shown: Shown) -> tuple[str, ...]:
-    """σ1 … σT, q0, LEN where there is one, then the states shown."""
+    """σ1 … σT, q0, LEN or pauses if any, then the states shown; if none, the direct answer's prompt."""
     symbols = (f"σ{t}" for t in range(1, renderer.horizon + 1))
-    hint = ("LEN",) if renderer.length_hint else ()
-    return (*symbols, "q0", *hint, *(f"q{t}" for t in shown))
+    return (*symbols, "q0", *renderer.hint_names(len(shown) + 1 if shown else 2), *(f"q{t}" for t in shown))
 
 
 # The pictures --------------------------------------------------------------------------------------------

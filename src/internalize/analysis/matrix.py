@@ -209,7 +209,7 @@ def forced_hits(predictor: TransformerPredictor, examples: TracedInputs) -> tupl
     """For K = 1 … T: answers whose last state is q_T, and tokens written by the model on average."""
     renderer, T = predictor.renderer, predictor.renderer.horizon
     final = examples.states[:, -1]
-    if renderer.length_hint:
+    if renderer.tells_length:
         answers = [
             renderer.read(replace(predictor, budget=k + 1).generate(examples.symbols)) for k in range(1, T + 1)
         ]
@@ -233,10 +233,10 @@ def teacher_hits(
     read = renderer.horizon + 1  # σ_1 … σ_T and q_0: what all prompts share
     decoder = make_decoder(predictor.kernel, predictor.model, min(CHUNK, len(examples.symbols)))
     for symbols, states in zip(examples.symbols.split(CHUNK), examples.states.split(CHUNK), strict=True):
-        shortest = renderer.prompt(symbols, 2 if renderer.length_hint else None)
+        shortest = renderer.prompt(symbols, 2)
         first_logits = decoder.prefill(shortest[:, :read])
         for i, shown in enumerate(formats):
-            prompt = renderer.prompt(symbols, len(shown) + 1 if renderer.length_hint else None)
+            prompt = renderer.prompt(symbols, len(shown) + 1)
             rest = torch.cat([prompt[:, read:], renderer.answer(states, shown)[:, :-2]], dim=1)
             logits = first_logits.clone() if rest.shape[1] == 0 else decoder.go_on(rest)
             logits[:, renderer.vocabulary.eos] = -torch.inf

@@ -126,8 +126,9 @@ class OpenChain(OpenStages):
         why = f"must be {config.horizon} symbols, got {horizon}: {self.title} was trained with"
         fixed = config.model.positions == "absolute" and config.model.network is None
         require(not fixed, field, f"{why} absolute positions; train with --model.positions rotary for others")
-        hinted = self.trained.curriculum.length_hint
-        require(not hinted, field, f"{why} a token for each length of an answer, and knows no others")
+        told = self.trained.curriculum
+        require(not told.length_hint, field, f"{why} a token for each length of an answer, and knows no others")
+        require(not told.pauses, field, f"{why} as many pauses as states are hidden, and never with more")
         longer = replace(config, horizon=horizon)
         experiment = longer.build(self.trained.device, self.run.copies())
         return OpenChain(self.run, self.config, experiment, self.trained)
@@ -138,7 +139,8 @@ class OpenChain(OpenStages):
         """From the weights of that moment. budget: tokens of an answer with EOS; None: as many as it wants."""
         stage = self.moment(stage).stage
         weights = self.run.weights(stage if stage in self.run.stages() else None)
-        if budget is None and self.config.scored == "states":  # it never learned EOS: its format says how many
+        # one that never learned EOS is made to write as many as its format has; pauses have to be given
+        if budget is None and (self.config.scored == "states" or self.experiment.curriculum.pauses):
             budget = len(self.own_shown(stage)) + 1
         return self.experiment.load_predictor(weights, budget)
 
@@ -176,7 +178,8 @@ class OpenChain(OpenStages):
     def ways_to_ask(self, stage: int | None) -> dict[str, TransformerPredictor]:
         """Mixtures are asked for their shortest and their longest answer, others answer as they like."""
         asked = modes(self.experiment.curriculum, self.moment(stage).stage)
-        names = {"free" if mode.budget is None else f"LEN_{mode.budget}": mode.budget for mode in asked}
+        hint = "LEN_{}" if self.experiment.renderer.length_hint else "{} tokens"
+        names = {"free" if mode.budget is None else hint.format(mode.budget): mode.budget for mode in asked}
         return {name: self.predictor(budget, stage) for name, budget in names.items()}
 
     # Inputs ----------------------------------------------------------------------------------------------

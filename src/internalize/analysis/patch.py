@@ -131,7 +131,7 @@ def patch_inputs(
         source = Reader(model, renderer.sequence(changed, other, shown)[:, :-2])
         first = renderer.vocabulary.first_state
         maps.append(patch_map(Reader(model, tokens), source, f"σ{t}", part, first, task.states))
-    return Patched(chain.title, moment, part, position_names(renderer, shown[:-1]), tuple(maps))
+    return Patched(chain.title, moment, part, position_names(renderer, shown)[:-1], tuple(maps))
 
 
 def patch_stages(
@@ -141,7 +141,7 @@ def patch_stages(
     renderer, task = chain.experiment.renderer, chain.experiment.task
     moment = chain.moment(stage)
     drawn = chain.draw(chain.experiment.inputs, samples, seed, "patch")
-    prompt = renderer.prompt(drawn.symbols, 2 if renderer.length_hint else None)
+    prompt = renderer.prompt(drawn.symbols, 2)
     base, source = (Reader(chain.model(number), prompt) for number in (moment.stage, source_stage))
     found = patch_map(base, source, f"stage {source_stage}", part, renderer.vocabulary.first_state, task.states)
     return Patched(chain.title, moment, part, position_names(renderer, ()), (found,))

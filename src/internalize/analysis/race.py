@@ -63,15 +63,17 @@ def entrant_config(entrant: str, base: ChainConfig, operations: float) -> ChainC
     method, *extras = entrant.split("+")
     for extra in extras:
         require(extra in EXTRAS, "methods", f"unknown +{extra} in {entrant!r}; known: {', '.join(EXTRAS)}")
-    rehearses = "rehearsal" in extras
+    rehearses, pauses = "rehearsal" in extras, method.startswith("filler")
+    told = rehearses and not pauses and (base.length_token or not base.keep_positions)
     config = replace(
         base,
         method=method,
         rehearsal=(base.rehearsal or LAPTOP.rehearsal) if rehearses else None,
         rehearse=base.rehearse if rehearses else None,
         ease=(base.ease or LAPTOP.ease) if "easy" in extras else None,
-        length_token=(base.length_token or not base.keep_positions or None) if rehearses else None,
-        keep_positions=None if method.startswith("mixture") else base.keep_positions,  # it shows all formats
+        length_token=True if told else None,
+        # a mixture shows all formats in turn; behind pauses every state has its place
+        keep_positions=None if pauses or method.startswith("mixture") else base.keep_positions,
         operations_limit=operations,
     )
     if "muon" in extras:

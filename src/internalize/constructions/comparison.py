@@ -133,11 +133,11 @@ def construction_side(construction: Construction, symbols: Tensor) -> Side:
 def trained_side(trained: TrainedModel, construction: Construction, symbols: Tensor) -> Side:
     """Linear probes, one for each layer, position and modulus, tested on inputs they were not fitted to."""
     renderer, T = trained.renderer, construction.horizon
-    tokens = renderer.prompt(symbols, 2 if renderer.length_hint else None)
+    tokens = renderer.prompt(symbols, 2)
     weights, _, logits = run_with_attention(trained.model, tokens)
     states = construction.trace(symbols)
     first_word = logits.argmax(dim=-1) - renderer.vocabulary.first_state
-    labels = [*(f"σ{i}" for i in range(1, T + 1)), "q0", *(["LEN"] if renderer.length_hint else [])]
+    labels = [*(f"σ{i}" for i in range(1, T + 1)), "q0", *renderer.hint_names(2)]
     accuracy = float((first_word == states[:, -1]).float().mean())
     readable = _readable(trained.model, tokens, states[:, 1:], moduli_read(construction))
     return Side(trained.name, tuple(labels), weights, readable, accuracy)

@@ -22,9 +22,16 @@ class Curriculum(ABC):
 
     length_hint: bool = False
     """Whether the prompt ends in a token LEN_L that tells how long the answer is."""
+    pauses: bool = False
+    """Whether the prompt ends in one PAUSE for each state that is not shown: filler in its place."""
 
     def __init__(self, horizon: int) -> None:
         self.horizon = horizon
+
+    @property
+    def tells_length(self) -> bool:
+        """Whether the model can be asked for any of its formats, since prompts differ."""
+        return self.length_hint or self.pauses
 
     @property
     @abstractmethod
@@ -80,9 +87,11 @@ def check_curriculum(curriculum: Curriculum, field: str) -> Curriculum:
                 field,
                 f"stage {stage} must show increasing states in 1…{curriculum.horizon}, got {tuple(shown)}",
             )
-        if curriculum.length_hint:
+        if curriculum.tells_length:
             lengths = [len(shown) for shown in formats]
             require(len(set(lengths)) == len(lengths), field, f"stage {stage}: two formats of the same length")
+    both = curriculum.length_hint and curriculum.pauses
+    require(not both, field, "a curriculum has a length_hint or pauses, not both")
     return curriculum
 
 
@@ -170,6 +179,31 @@ class Mixture(Curriculum):
         return tuple(self.components.shown(t) for t in range(1, self.components.stages + 1))
 
 
+class Filler(Curriculum):
+    """Another curriculum with a PAUSE in the place of every state that was taken away.
+
+    Pauses are given, not said: the model computes as long as it would out loud, and says nothing. Each state
+    keeps its place at all stages.
+    """
+
+    pauses = True
+
+    def __init__(self, inner: Curriculum) -> None:
+        super().__init__(inner.horizon)
+        self.inner = inner
+
+    @property
+    def stages(self) -> int:
+        return self.inner.stages
+
+    def shown(self, stage: int) -> Shown:
+        return self.inner.shown(stage)
+
+    def longest(self, stage: int) -> Shown:
+        """What it began with, of which the pauses took the place."""
+        return self.shown(1)
+
+
 METHODS: dict[str, Callable[[int], Curriculum]] = {
     "cot": ChainOfThought,
     "e2e": EndToEnd,
@@ -181,6 +215,9 @@ METHODS: dict[str, Callable[[int], Curriculum]] = {
     "mixture": lambda horizon: Mixture(Left(horizon)),
     "mixture:left": lambda horizon: Mixture(Left(horizon)),
     "mixture:right": lambda horizon: Mixture(Right(horizon)),
+    "filler": lambda horizon: Filler(EndToEnd(horizon)),
+    "filler:left": lambda horizon: Filler(Left(horizon)),
+    "filler:geometric": lambda horizon: Filler(Geometric(horizon)),
 }
 
 
@@ -233,6 +270,7 @@ class Rehearsed(Curriculum):
         self.share = share
         self.reach = reach
         self.length_hint = inner.length_hint or length_token
+        self.pauses = inner.pauses
 
     @property
     def stages(self) -> int:
@@ -281,10 +319,12 @@ def add_rehearsal(
     several = any(len(curriculum.formats(stage)) > 1 for stage in range(1, curriculum.stages + 1))
     field = "rehearsal" if rehearsal else "length-token"
     require(not several, field, "must be left out: this method mixes its formats itself")
+    plain = not (length_token and curriculum.pauses)
+    require(plain, "length-token", "must be left out: pauses tell the length already")
     if rehearsal:
         require(curriculum.stages > 1, "rehearsal", "must be left out: this method has one stage alone")
     rehearsed = Rehearsed(curriculum, rehearsal or 0.0, rehearse or "previous", bool(length_token))
-    if rehearsed.length_hint:
+    if rehearsed.tells_length:
         for stage in range(1, curriculum.stages + 1):
             lengths = [len(shown) for shown in rehearsed.formats(stage)]
             require(

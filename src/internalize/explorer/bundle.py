@@ -145,7 +145,7 @@ class Allowance:
         self.is_tight = room < 2 * (last + self.share * more)
 
     def is_live(self, subject: Subject) -> bool:
-        return subject.is_gpt2 and subject.parameters <= LARGEST_LIVE
+        return subject.is_readable and subject.parameters <= LARGEST_LIVE
 
     def kept(self, subject: Subject) -> list[int]:
         """The stages that the page carries: all, or evenly chosen ones with the first and the last."""

@@ -61,9 +61,9 @@ class Subject:
         return self.chain.experiment.costs.parameters()
 
     @property
-    def is_gpt2(self) -> bool:
-        """Whether the page's forward pass knows this network."""
-        return self.config.model.network is None
+    def is_readable(self) -> bool:
+        """Whether the page's forward pass knows this network and its prompts; those with pauses it does not."""
+        return self.config.model.network is None and not self.renderer.vocabulary.pauses
 
     @cached_property
     def stages(self) -> list[int]:
@@ -205,14 +205,14 @@ def probe_targets(layers: int, prompt: int, horizon: int, shown: Shown) -> list[
 
 def probes_size(subject: Subject, shown: Shown) -> int:
     """Bytes that `pack_probes` will take, before anything is fitted."""
-    shape, prompt = subject.config.model, subject.renderer.prompt_length
+    shape, prompt = subject.config.model, subject.renderer.prompt_length(len(shown) + 1)
     count = len(probe_targets(shape.depth, prompt, subject.config.horizon, shown))
     return 2 * count * (subject.task.states - 1) * (8 + shape.width)
 
 
 def pack_probes(subject: Subject, weights: Weights, start: Weights, shown: Shown) -> tuple[Json, bytes]:
     """The probes of a stage's model and those of the untrained one: how good they are, and their weights."""
-    T, prompt = subject.config.horizon, subject.renderer.prompt_length
+    T, prompt = subject.config.horizon, subject.renderer.prompt_length(len(shown) + 1)
     targets = probe_targets(subject.config.model.depth, prompt, T, shown)
     content, right, chance = b"", [], torch.zeros(T)
     for chosen in (weights, start):

@@ -14,7 +14,7 @@ from internalize.curricula import Curriculum, find_curriculum
 from internalize.measure.cost import training_flops
 from internalize.models.gpt2 import ModelConfig
 from internalize.runs.folder import Run
-from internalize.sequences import vocabulary_of
+from internalize.sequences import language_of
 from internalize.statistics import SUCCESS, Rate, Waiting
 from internalize.tasks.names import find_task
 
@@ -284,7 +284,7 @@ def operations_until(
     if row.get("model.network") is not None:
         return None
     task = find_task(row["task"], "task", {})[0]
-    vocabulary = vocabulary_of(task, row["horizon"], curriculum.length_hint).size
+    vocabulary = language_of(task, curriculum, 0).vocabulary.size
     shape = ModelConfig(row["model.depth"], row["model.width"], row["model.heads"], row["model.mlp"])
     last: dict[int, int] = {}
     for entry in trained:

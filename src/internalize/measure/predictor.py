@@ -94,8 +94,8 @@ class TransformerPredictor:
     model: LanguageModel
     renderer: Renderer
     budget: int | None = None
-    """Tokens of an answer with EOS. Mixture models are asked by LEN_budget (None: the direct answer, LEN_2);
-    others are made to write that many (None: as many as they want)."""
+    """Tokens of an answer with EOS. Models that are told the length are asked for it (None: the direct answer,
+    by LEN_2 or the most pauses); others are made to write that many (None: as many as they want)."""
     kernel: Kernel = "plain"
     """Which code runs the model."""
 
@@ -106,8 +106,8 @@ class TransformerPredictor:
 
     @property
     def answer_length(self) -> int | None:
-        """L of the token LEN_L in the prompt; None where prompts carry none."""
-        return (self.budget or 2) if self.renderer.length_hint else None
+        """What the prompt tells of the answer's length; None where prompts tell nothing."""
+        return (self.budget or 2) if self.renderer.tells_length else None
 
     @property
     def model_class(self) -> str:
@@ -133,14 +133,15 @@ class TransformerPredictor:
     def _generate_chunk(self, symbols: Int[Tensor, "batch T"]) -> Int[Tensor, "batch written"]:
         renderer = self.renderer
         prompt = renderer.prompt(symbols, self.answer_length)
-        forced = self.budget - 1 if self.budget is not None and not renderer.length_hint else None
+        forced = self.budget - 1 if self.budget is not None and not renderer.tells_length else None
         decoder = make_decoder(self.kernel, self.model, len(symbols))
-        return generate(decoder, prompt, renderer.vocabulary.eos, renderer.generation_limit, forced)
+        limit = renderer.generation_limit(self.answer_length)
+        return generate(decoder, prompt, renderer.vocabulary.eos, limit, forced)
 
     def answer(self, inputs: Int[Tensor, "batch T"]) -> Prediction:
         answers = self.renderer.read(self.generate(inputs))
         costs = torch.tensor(
-            [self.flops(written) for written in range(self.renderer.generation_limit + 1)],
+            [self.flops(written) for written in range(self.renderer.generation_limit(self.answer_length) + 1)],
             dtype=torch.float64,
         )
         return Prediction(answers.final_state, answers.length, costs[answers.length.cpu()])
@@ -149,7 +150,7 @@ class TransformerPredictor:
         """Operations for an answer of that many tokens, EOS included."""
         if written == 0:
             return 0
-        return costs_of(self.model).answer_flops(self.renderer.prompt_length, written)
+        return costs_of(self.model).answer_flops(self.renderer.prompt_length(self.answer_length), written)
 
 
 @dataclass(frozen=True)

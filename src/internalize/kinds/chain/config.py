@@ -23,7 +23,7 @@ from internalize.models.parameters import AdamWConfig
 from internalize.models.path import Precision
 from internalize.runs.folder import Run
 from internalize.runs.location import split_stage
-from internalize.sequences import Renderer, vocabulary_of
+from internalize.sequences import language_of
 from internalize.tasks.inputs import Split, parse_inputs, require_both_sides
 from internalize.tasks.names import find_task
 
@@ -103,7 +103,8 @@ class ChainConfig:
     horizon: int = 25
     """T: how many symbols are read."""
     method: str = "left"
-    """cot, e2e, left, right, inductive, even, geometric, mixture, mixture:right, or your own module:Class."""
+    """cot, e2e, left, right, inductive, even, geometric, mixture, mixture:right, filler, filler:left, or your
+    own module:Class."""
     iterations: int = 50_000
     """Training steps in all (the paper: 50 thousand; S_3 200 thousand)."""
     seed: int = 0
@@ -205,6 +206,11 @@ class ChainConfig:
             )
         if self.keep_positions:
             learned = self.model.positions == "absolute" and self.model.network is None
+            require(
+                not curriculum.pauses,
+                "keep-positions",
+                "must be left out: behind pauses every state has its place",
+            )
             require(learned, "keep-positions", "needs the learned absolute positions of the built-in GPT-2")
             good = self.rehearse != "all" and all(
                 len(curriculum.formats(stage)) == 1 or self.rehearsal for stage in (1, curriculum.stages)
@@ -216,14 +222,14 @@ class ChainConfig:
                 curriculum.stages > 1, "ease", f"must be left out with {self.method}, which takes nothing away"
             )
         if self.scored is not None:
-            hinted = curriculum.length_hint
+            hinted = curriculum.tells_length
             require(
                 not hinted, "scored", f"must be left out with {self.method}: its answers are told their length"
             )
         if self.answer_positions is not None:
             absolute = self.model.positions == "absolute" and self.model.network is None
             require(absolute, "answer-positions", "needs the built-in GPT-2 with model.positions absolute")
-            hinted = curriculum.length_hint
+            hinted = curriculum.tells_length
             require(not hinted, "answer-positions", f"must be left out with {self.method}: not built")
         if self.emphasis is not None:
             several = curriculum.stages > 1
@@ -233,7 +239,7 @@ class ChainConfig:
             why = "with model.network: only the built-in GPT-2 has"
             require(self.kernel != "fast", "kernel", f"cannot be fast {why} a fast path")
             require(self.precision == "fp32", "precision", f"must be fp32 {why} bfloat16 products")
-        language = Renderer(vocabulary_of(task, self.horizon, curriculum.length_hint), self.horizon, 0)
+        language = language_of(task, curriculum, 0)
         make_model, network_source = find_network(self.model, copies)
         with torch.device("meta"):  # of GPT-2 only the shapes are needed
             model = make_model(language.vocabulary.size, language.context)
@@ -250,7 +256,7 @@ class ChainConfig:
         curriculum, source = find_curriculum(self.method, self.horizon, copies)
         told = add_rehearsal(curriculum, self.rehearsal, self.rehearse, self.length_token)
         if self.schedule.smoothing:
-            require(told.length_hint, "schedule.smoothing", "needs --length-token, which tells formats apart")
+            require(told.tells_length, "schedule.smoothing", "needs --length-token, which tells formats apart")
         return told, source
 
     @property

@@ -33,10 +33,12 @@ class Mode:
 
 
 def modes(curriculum: Curriculum, stage: int) -> list[Mode]:
-    """Models with a length token are asked for their shortest answer and for their longest."""
-    if not curriculum.length_hint:
+    """Models that are told the length are asked for their shortest answer and for their longest."""
+    if not curriculum.tells_length:
         return [Mode("", None, curriculum.shown(stage))]
     shortest, longest = curriculum.shortest(stage), curriculum.longest(stage)
+    if curriculum.pauses and shortest == longest:
+        return [Mode("", len(shortest) + 1, shortest)]
     return [Mode("", len(shortest) + 1, shortest), Mode("chain_", len(longest) + 1, longest)]
 
 

@@ -41,7 +41,7 @@ from internalize.models.language_model import LanguageModel
 from internalize.models.own_network import find_network
 from internalize.models.path import AnswerStats, Kernel, choose_kernel, make_step
 from internalize.runtime.kind import Finish, Streams
-from internalize.sequences import Renderer, vocabulary_of
+from internalize.sequences import language_of
 from internalize.tasks.inputs import InputDistribution, Split, one_side, parse_inputs
 from internalize.tasks.names import find_task
 
@@ -61,8 +61,7 @@ class ChainExperiment:
         self.ood_inputs = self.test_inputs(config.ood_inputs, "ood-inputs")
         trained_on = one_side(parse_inputs(config.inputs, self.task.symbols), self.split, held_out=False)
         initial = self.task.initial_state if config.initial_state is None else config.initial_state
-        vocabulary = vocabulary_of(self.task, config.horizon, self.curriculum.length_hint)
-        self.renderer = Renderer(vocabulary, config.horizon, initial)
+        self.renderer = language_of(self.task, self.curriculum, initial)
         self.data = TrainingData(self.task, trained_on, config.batch, config.horizon, initial)
         self.easy_steps = EasySteps(self.task, self.curriculum, initial, self.split)
         self._operations: dict[int, int] = {}
@@ -142,7 +141,9 @@ class ChainExperiment:
         if self.config.keep_positions:
             assert isinstance(model, GPT2)  # the config's check
             eased = self.config.ease is not None
-            positions = KeptPositions(model, optimizer, self.renderer.prompt_length - 1, self.curriculum, eased)
+            positions = KeptPositions(
+                model, optimizer, self.renderer.prompt_length() - 1, self.curriculum, eased
+            )
         return ChainState(model, optimizer, step, averages, progress, kernel, ledger, control, positions)
 
     # A step ----------------------------------------------------------------------------------------------
@@ -168,7 +169,7 @@ class ChainExperiment:
         drops = None if config.model.dropout is None else streams("dropout", progress.iteration)
         with self._positions_for(state, shown):
             emphasis = self._emphasis(progress.stage, shown)
-            stats = state.step(tokens, self.renderer.prompt_length, drops, emphasis)
+            stats = state.step(tokens, self.renderer.prompt_length(len(shown) + 1), drops, emphasis)
         last = progress.stage == self.curriculum.stages
         state.optimizer.lr = config.optimizer.lr_at(progress.in_stage, last) * manner.lr
         state.optimizer.step()
@@ -204,7 +205,7 @@ class ChainExperiment:
     def operations_of_step(self, answer: int) -> int:
         """Of one training step on answers of that many tokens, EOS included."""
         if answer not in self._operations:
-            prompt = self.renderer.prompt_length
+            prompt = self.renderer.prompt_length(answer)
             self._operations[answer] = self.costs.training_flops(self.config.batch, prompt, answer)
         return self._operations[answer]
 

@@ -96,17 +96,19 @@ LARGE_STEP = 2e10
 def foretell(experiment: ChainExperiment, keep_stages: KeepStages, timed: bool) -> Forecast:
     """Adaptive schedules are taken as if they used all their iterations, in equal shares."""
     config, curriculum, costs = experiment.config, experiment.curriculum, experiment.costs
-    prompt, parameters = experiment.renderer.prompt_length, costs.parameters()
+    renderer, parameters = experiment.renderer, costs.parameters()
     training = Fraction(0)
     for stage, iterations in enumerate(EqualShares(config.iterations, curriculum.stages).sizes(), start=1):
         formats = curriculum.formats(stage)
-        steps = (costs.training_flops(config.batch, prompt, len(shown) + 1) for shown in formats)
+        steps = (experiment.operations_of_step(len(shown) + 1) for shown in formats)
         training += Fraction(iterations * sum(steps), len(formats))
     measuring = sum(
-        asked.answers * costs.answer_flops(prompt, asked.written) for asked in measured_answers(experiment)
+        asked.answers * costs.answer_flops(renderer.prompt_length(asked.written), asked.written)
+        for asked in measured_answers(experiment)
     )
     weights, copies = BYTES * parameters, COPIES + bool(config.optimizer.muon)
-    longest = prompt + len(max(curriculum.formats(1), key=len))
+    answer = len(max(curriculum.formats(1), key=len))
+    longest = renderer.prompt_length(answer + 1) + answer
     return Forecast(
         float(training),
         float(measuring),
@@ -124,7 +126,7 @@ def least_memory(experiment: ChainExperiment) -> tuple[Need, ...]:
     config, model, weights = experiment.config, experiment.config.model, experiment.costs.parameters()
     # of GPT-2 one row of the width in every layer, and there are several; of another network what it reads
     token = BYTES * model.depth * model.width if model.network is None else TOKEN
-    step = config.batch * experiment.renderer.prompt_length * token
+    step = config.batch * experiment.renderer.prompt_length(2) * token
     drawn = BULK * config.batch * (2 * config.horizon + 1) * TOKEN
     field = "batch" if config.batch >= config.horizon else "horizon"
     what = f"a batch of {config.batch:,} sequences"
@@ -189,8 +191,7 @@ def seconds_of_run(experiment: ChainExperiment) -> float:
 
 
 def _trial_batch(experiment: ChainExperiment, shown: Shown) -> int:
-    config, prompt = experiment.config, experiment.renderer.prompt_length
-    flops = experiment.costs.training_flops(config.batch, prompt, len(shown) + 1)
+    config, flops = experiment.config, experiment.operations_of_step(len(shown) + 1)
     return max(1, min(config.batch, int(config.batch * LARGE_STEP / flops)))
 
 
@@ -201,7 +202,8 @@ def _seconds_of_step(
 
     def step() -> None:
         symbols, states = data(0, streams)
-        state.step(experiment.renderer.sequence(symbols, states, shown), experiment.renderer.prompt_length)
+        tokens = experiment.renderer.sequence(symbols, states, shown)
+        state.step(tokens, tokens.shape[1] - len(shown) - 1)
 
     return median_seconds(step)
 
@@ -220,7 +222,7 @@ def _seconds_of_answer(experiment: ChainExperiment, state: ChainState, written: 
     """Of that many tokens, which a model that has learned nothing yet must be made to write."""
     renderer, inputs = experiment.renderer, experiment.inputs
     symbols = inputs.sample((TRIAL_ANSWERS, renderer.horizon), Streams(0, experiment.device)("estimate"))
-    prompt = renderer.prompt(symbols, written if renderer.length_hint else None)
+    prompt = renderer.prompt(symbols, written)
 
     def answer() -> None:
         decoder = make_decoder(state.kernel, state.model, TRIAL_ANSWERS)

@@ -54,9 +54,11 @@ def without_stages(config: ChainConfig, method: str) -> ChainConfig:
 
 def fitted(config: ChainConfig, method: str) -> ChainConfig:
     """The preset for this method: one without stages takes only what it can use."""
-    if config != LAPTOP or not (method in ("cot", "e2e") or method.startswith("mixture")):
+    if config != LAPTOP:
         return config
-    return without_stages(config, method)
+    if method in ("cot", "e2e", "filler") or method.startswith("mixture"):
+        return without_stages(config, method)
+    return replace(config, keep_positions=None) if method.startswith("filler:") else config
 
 
 def preset_in(words: Sequence[str]) -> ChainConfig | None:

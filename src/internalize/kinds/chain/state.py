@@ -201,7 +201,7 @@ class ChainState:
         if not newest:
             return ()
         shown = curriculum.shown(self.progress.stage)
-        own = len(newest) == len(shown) + 1 and not curriculum.length_hint
+        own = len(newest) == len(shown) + 1 and not curriculum.tells_length
         names = [*(f"q{t}" for t in shown), "EOS"] if own else [str(i + 1) for i in range(len(newest))]
         return tuple(zip(names, newest, strict=True))
 
