@@ -20,7 +20,7 @@ from internalize.kinds.chain.config import ChainConfig, EvaluationConfig
 from internalize.kinds.chain.experiment import ChainExperiment
 from internalize.kinds.hints.config import HintsConfig, HintsEvaluation
 from internalize.kinds.hints.experiment import HintsExperiment
-from internalize.models.gpt2 import ModelConfig
+from internalize.models.config import ModelConfig
 from internalize.runtime.kind import Streams
 
 CPU = torch.device("cpu")

@@ -9,8 +9,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from internalize.models.config import ModelConfig
 from internalize.models.fast import FastDecoder, FastStep, Precision
-from internalize.models.gpt2 import GPT2, ModelConfig
+from internalize.models.gpt2 import GPT2
 from internalize.models.parameters import AdamW, flatten_parameters
 from internalize.models.path import AnswerStats, PlainDecoder, PlainStep, choose_kernel
 

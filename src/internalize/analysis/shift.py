@@ -46,7 +46,7 @@ from internalize.measure.shift import (
     original_shift,
     samples_needed,
 )
-from internalize.models.gpt2 import ModelConfig
+from internalize.models.config import ModelConfig
 from internalize.runs.folder import Run
 from internalize.runs.provenance import provenance
 from internalize.runtime.execution import Execution, threads

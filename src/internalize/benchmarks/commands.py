@@ -34,8 +34,9 @@ from internalize.benchmarks.scaling import (
 )
 from internalize.display.terminal import results_table
 from internalize.errors import require
+from internalize.models.config import ModelConfig
 from internalize.models.fast import FastStep
-from internalize.models.gpt2 import GPT2, ModelConfig
+from internalize.models.gpt2 import GPT2
 from internalize.models.parameters import flatten_parameters
 from internalize.models.path import PlainStep, rule
 from internalize.runs.provenance import provenance

@@ -12,7 +12,7 @@ from internalize.constructions.general import kind_of_order
 from internalize.contract import is_toy
 from internalize.curricula import Curriculum, find_curriculum
 from internalize.measure.cost import training_flops
-from internalize.models.gpt2 import ModelConfig
+from internalize.models.config import ModelConfig
 from internalize.runs.folder import Run
 from internalize.sequences import vocabulary_of
 from internalize.statistics import SUCCESS, Rate, Waiting

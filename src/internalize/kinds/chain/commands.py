@@ -16,7 +16,7 @@ from internalize.kinds import prepare
 from internalize.kinds.chain.config import ChainConfig
 from internalize.kinds.chain.presets import PresetName, as_laptop, preset_in
 from internalize.kinds.entrance import ConfigOption, config_in, run_experiment
-from internalize.models.gpt2 import ModelConfig
+from internalize.models.config import ModelConfig
 from internalize.runtime.execution import Execution, resolve_device
 from internalize.runtime.fleet.seeds import SideBySide
 from internalize.runtime.kind import Prepared

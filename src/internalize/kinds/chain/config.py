@@ -14,12 +14,11 @@ from internalize.configs.named import Copies, Source
 from internalize.curricula import Curriculum, ScheduleConfig, find_curriculum
 from internalize.curricula.curriculum import Reach, add_rehearsal
 from internalize.errors import BadInput, require, require_seed
-from internalize.models.gpt2 import GPT2, ModelConfig
+from internalize.models.config import AdamWConfig, ModelConfig, Precision
+from internalize.models.gpt2 import GPT2
 from internalize.models.huggingface import fitting_weights, read_weights
 from internalize.models.language_model import LanguageModel
 from internalize.models.own_network import OwnNetwork, find_network
-from internalize.models.parameters import AdamWConfig
-from internalize.models.path import Precision
 from internalize.runs.folder import Run
 from internalize.runs.location import split_stage
 from internalize.sequences import Renderer, vocabulary_of

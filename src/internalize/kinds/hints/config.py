@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from internalize.configs.codec import Values, typed
 from internalize.configs.named import Copies, Source
 from internalize.errors import require, require_seed
-from internalize.models.path import Precision
+from internalize.models.config import Precision
 from internalize.tasks.circuits import Circuit, Form, HintedTask, Replacement, find_circuit, parity_circuit
 from internalize.tasks.parity import HiddenParity
 
