@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from internalize.analysis import shift as instances
-from internalize.analysis.shift import ARMS, INSTANCES, InstanceName, shift_of
+from internalize.analysis.arguments import INSTANCES, InstanceName
+from internalize.analysis.shift import ARMS, shift_of
 from internalize.cli import main
 from internalize.kinds.chain.config import ChainConfig, EvaluationConfig
 from internalize.kinds.chain.experiment import ChainExperiment

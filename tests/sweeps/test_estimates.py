@@ -14,7 +14,7 @@ from torch import Tensor
 from internalize import ChainConfig, EvaluationConfig, Execution, ModelConfig, train
 from internalize.kinds import prepare
 from internalize.kinds.chain.experiment import ChainExperiment
-from internalize.kinds.chain.kind import measured_answers
+from internalize.kinds.chain.forecast import measured_answers
 from internalize.kinds.hints import HintsConfig
 from internalize.kinds.hints.config import HintsEvaluation
 from internalize.kinds.parity import ParityConfig

@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from internalize.benchmarks.arguments import TextBenchArguments
 from internalize.benchmarks.cases import seconds_each
 from internalize.curricula import Progress
 from internalize.display.terminal import PlainConsole, results_table
@@ -32,30 +33,6 @@ from internalize.runtime.kind import Streams, cpu
 from internalize.tasks.text import draw_splits, find_problems
 
 ROWS = 400
-
-
-@dataclass(frozen=True)
-class TextBenchArguments:
-    """Tokens a second of training and answering, beside a plain loop with Hugging Face's transformers."""
-
-    problems: str = "multiplication:4x4"
-    """What the rows are about."""
-    depth: int = 2
-    """Layers of the GPT-2."""
-    width: int = 256
-    """Width of each."""
-    heads: int = 4
-    """Attention heads of each."""
-    batch: int = 32
-    """Rows of a training step."""
-    answered: int = 32
-    """Rows that are answered."""
-    repeats: int = 3
-    """Times that each is measured."""
-    threads: int = 1
-    """Threads that torch may use."""
-    json: bool = False
-    """Print one JSON object."""
 
 
 @dataclass(frozen=True)
