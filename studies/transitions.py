@@ -17,7 +17,8 @@ import torch
 
 from internalize.curricula import find_curriculum
 from internalize.kinds.chain.data import TrainingData
-from internalize.models.gpt2 import GPT2, ModelConfig
+from internalize.models.config import ModelConfig
+from internalize.models.gpt2 import GPT2
 from internalize.models.parameters import AdamW, flatten_parameters
 from internalize.models.path import make_step
 from internalize.runtime.kind import Streams

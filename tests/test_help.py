@@ -174,44 +174,65 @@ def test_examples_are_copied_and_nothing_is_overwritten(
     assert main(["sweep", "examples/sweeps/small.yaml", "--dry-run", "--no-estimate"]) == 0
 
 
-def test_help_is_the_same_without_heavy_libraries_and_leaves_no_trace(tmp_path: Path) -> None:
-    """A command explains itself twice in one process: with torch standing in, then with the real one."""
-    names = ["train", "ask", "sweep", "parity", "text", "figure", "explore"]
-    code = f"""
-import sys
-from internalize.cli import main
-def told(name):
-    try:
-        main([*name.split(), "--help"])
-    except SystemExit as stop:
-        assert stop.code == 0
-for name in {names}:
-    told(name)
-    assert "torch" not in sys.modules, name
-import internalize.kinds.chain.commands, torch
-assert torch.ones(2).sum() == 2
-assert issubclass(internalize.models.gpt2.GPT2, torch.nn.Module)
-print("=====")
-for name in {names}:
-    told(name)
-"""
+SLOW = {"torch", "numba", "scipy", "transformers", "matplotlib", "safetensors", "ray"}
+"""What only computing and drawing need. Torch alone takes more than a second of processor time to import."""
+
+
+def loaded_by(code: str, folder: Path) -> tuple[list[str], set[str]]:
+    """What a fresh interpreter prints that runs this code, and which slow libraries it has loaded then."""
+    code = f"import sys\nfrom internalize.cli import COMMANDS, main\n{code}\nprint(*sys.modules)"
     words = [sys.executable, "-c", code]
-    done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, check=False)
+    done = subprocess.run(words, capture_output=True, text=True, cwd=folder, check=False)
     assert done.returncode == 0, done.stderr
-    quick, slow = done.stdout.split("=====\n")
-    assert quick == slow
-    assert quick.count("usage: ") == len(names)
+    *said, modules = done.stdout.splitlines()
+    return said, SLOW & set(modules.split())
 
 
-@pytest.mark.parametrize("command", ["--help", "tasks", "figures", "runs", "nonsense"])
-def test_lists_and_errors_load_no_torch(command: str, tmp_path: Path) -> None:
-    """Torch alone takes more than a second of processor time."""
+def test_help_and_completion_load_nothing_that_computes(tmp_path: Path) -> None:
+    """The options of all commands, help for one, and the script for a shell, which knows all of them."""
+    code = """
+import contextlib
+for command in COMMANDS.values():
+    assert command.expected() is not None
+with contextlib.suppress(SystemExit):
+    main(["train", "--help"])
+main(["completion", "bash"])
+"""
+    said, slow = loaded_by(code, tmp_path)
+    assert slow == set()
+    assert said[0].startswith("usage: internalize train")
+    assert "complete -o filenames -F _internalize internalize" in said
+
+
+QUICK = [
+    (["train", "--horizom", "3"], 2, "--horizon"),
+    (["train", "--task", "C2y3"], 2, "unknown task"),
+    (["evaluate", "nosuchrun"], 2, "nosuchrun is not a run folder"),
+    (["nonsense"], 2, "unknown command"),
+    (["tasks"], 0, "Tasks"),
+    (["tasks", "C3"], 0, "3 states, 3 symbols"),
+    (["runs"], 0, "0 runs in runs"),
+    (["figures"], 0, "heads"),
+]
+"""Words, exit code, and a part of what is said."""
+
+
+def test_lists_and_errors_load_nothing_that_computes(tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()
-    code = f"import sys; from internalize.cli import main; main([{command!r}]); print('torch' in sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=True
-    )
-    assert done.stdout.splitlines()[-1] == "False"
+    code = f"""
+import contextlib, io
+for words, code, part in {QUICK}:
+    with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(out):
+        try:
+            ended = main(words)
+        except SystemExit as stop:
+            ended = stop.code
+    assert (ended, part in out.getvalue()) == (code, True), (words, ended, out.getvalue())
+    print(*words, *(name for name in {sorted(SLOW)} if name in sys.modules), sep="|")
+"""
+    said, slow = loaded_by(code, tmp_path)
+    assert said == ["|".join(words) for words, _, _ in QUICK]  # else the first line that is longer tells which
+    assert slow == set()
 
 
 ELLIPTIC = re.compile(r"\b(a|one) (row|line|column|process|thread|run|token|point|number|mark|bar) an? \w+")

@@ -11,7 +11,8 @@ from jaxtyping import TypeCheckError
 
 import internalize
 from internalize.measure.predictor import Prediction
-from internalize.models.gpt2 import GPT2, ModelConfig
+from internalize.models.config import ModelConfig
+from internalize.models.gpt2 import GPT2
 from internalize.sequences import Renderer, Vocabulary
 from tests.shapes import ROOMS
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from internalize.kinds.selfplay.config import SelfPlayConfig
     from internalize.kinds.text.config import TextConfig
     from internalize.kinds.text.rows import write_rows
-    from internalize.models.gpt2 import ModelConfig
+    from internalize.models.config import ModelConfig
     from internalize.runs.folder import Run
     from internalize.runtime.execution import Execution
     from internalize.runtime.kind import Kind
@@ -35,7 +35,7 @@ _PUBLIC = {
     "Execution": "internalize.runtime.execution",
     "HintsConfig": "internalize.kinds.hints.config",
     "Kind": "internalize.runtime.kind",
-    "ModelConfig": "internalize.models.gpt2",
+    "ModelConfig": "internalize.models.config",
     "OptimizerConfig": "internalize.kinds.chain.config",
     "ParityConfig": "internalize.kinds.parity.config",
     "Run": "internalize.runs.folder",

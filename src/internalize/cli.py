@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 from internalize.configs.command_line import parse
 from internalize.configs.files import dropping_remarks, lead_nowhere, outliving_the_reader, require_plain
 from internalize.configs.named import trusting
-from internalize.configs.stand_ins import standing_in
 from internalize.errors import BadInput, Interrupted, RunFailed, RunWarning, closest, require, require_seed
 from internalize.help import overview
 
@@ -27,13 +26,24 @@ from internalize.help import overview
 class Command(NamedTuple):
     """Where the dataclass of arguments and the function that takes it are, and what the command is for.
 
-    arguments: a dataclass, or a function of the words that tells which one, and gives the words left for it.
+    arguments: a dataclass, or a function of the words that tells which one, and gives the words left for it. It
+    is `module:name` where it stands apart from the function: a module of options loads nothing that computes,
+    so that help and errors are quick.
     """
 
     module: str
     arguments: str
     function: str
     purpose: str
+
+    def expected(self) -> Any:
+        """The arguments. The module of the function is not imported for them if they stand elsewhere."""
+        place, _, name = self.arguments.rpartition(":")
+        return getattr(import_module(place or self.module), name)
+
+    def carried_out_by(self) -> Callable[[Any], int | None]:
+        found: Callable[[Any], int | None] = getattr(import_module(self.module), self.function)
+        return found
 
 
 COMMANDS: dict[str, Command] = {
@@ -75,51 +85,66 @@ COMMANDS: dict[str, Command] = {
                         "the largest horizon internalized within some minutes, and the law of the cost"),
     "atlas": Command("internalize.analysis.atlas", "AtlasArguments", "atlas_command",
                      "what internalizing each task of a sweep cost, beside what theory says of the task"),
-    "evaluate": Command("internalize.analysis.evaluation", "EvaluateArguments", "evaluate_command",
+    "evaluate": Command("internalize.analysis.evaluation",
+                        "internalize.analysis.arguments:EvaluateArguments", "evaluate_command",
                         "measure a run on fresh inputs of any distribution"),
-    "show": Command("internalize.analysis.evaluation", "ShowArguments", "show_command",
+    "show": Command("internalize.analysis.evaluation",
+                    "internalize.analysis.arguments:ShowArguments", "show_command",
                     "prompts, answers and truth side by side"),
-    "ask": Command("internalize.analysis.evaluation", "AskArguments", "ask_command",
+    "ask": Command("internalize.analysis.evaluation",
+                   "internalize.analysis.arguments:AskArguments", "ask_command",
                    "ask a run one question of your own, and see whether it is right"),
     "parity": Command("internalize.kinds.parity.commands", "ParityArguments", "parity_command",
                       "the paper's theorem at work: a hidden parity learned out loud, then internalized"),
-    "parity diagram": Command("internalize.kinds.parity.diagrams", "DiagramArguments",
-                              "diagram_command", "how far the theorem's constants can be relaxed"),
+    "parity diagram": Command("internalize.kinds.parity.diagrams",
+                              "internalize.kinds.parity.commands:DiagramArguments", "diagram_command",
+                              "how far the theorem's constants can be relaxed"),
     "hints": Command("internalize.kinds.hints.commands", "HintsArguments", "hints_command",
                      "an MLP learns with hints, then without: direct, curriculum or mixture"),
     "hints draw": Command("internalize.kinds.hints.commands", "HintsDrawArguments", "hints_draw_command",
                           "accuracy against samples, from finished runs with hints"),
-    "pds": Command("internalize.analysis.shift", "ShiftArguments", "shift_command",
+    "pds": Command("internalize.analysis.shift",
+                   "internalize.analysis.arguments:ShiftArguments", "shift_command",
                    "positive distribution shift: target loss against training samples"),
     "selfplay": Command("internalize.kinds.selfplay.commands", "SelfPlayArguments", "selfplay_command",
                         "search folded into a policy: a network learns to move as tree search with it does"),
     "selfplay draw": Command("internalize.kinds.selfplay.commands", "SelfPlayDrawArguments",
                              "selfplay_draw_command", "the gap between raw and searched play, round by round"),
-    "selfplay bench": Command("internalize.benchmarks.selfplay", "SelfPlayBenchArguments",
+    "selfplay bench": Command("internalize.benchmarks.selfplay",
+                              "internalize.benchmarks.arguments:SelfPlayBenchArguments",
                               "selfplay_bench_command", "this search against OpenSpiel's own, on one network"),
     "text": Command("internalize.kinds.text.checking", "TextArguments", "text_command",
                     "your own language model on your own chains of words, which are then taken away"),
-    "text bench": Command("internalize.benchmarks.text", "TextBenchArguments", "text_bench_command",
+    "text bench": Command("internalize.benchmarks.text",
+                          "internalize.benchmarks.arguments:TextBenchArguments", "text_bench_command",
                           "training and answering on text beside a plain loop with Hugging Face"),
     "data check": Command("internalize.kinds.text.checking", "DataCheckArguments", "data_check_command",
                           "rows of text before a training: lengths, tokens, stages, warnings"),
     "data make": Command("internalize.kinds.text.checking", "DataMakeArguments", "data_make_command",
                          "rows of problems with exact answers: multiplication, addition, graphs, automata"),
-    "matrix": Command("internalize.analysis.matrix", "MatrixArguments", "matrix_command",
+    "matrix": Command("internalize.analysis.matrix",
+                      "internalize.analysis.arguments:MatrixArguments", "matrix_command",
                       "every saved stage at every answer budget: which can it still serve?"),
-    "profile": Command("internalize.analysis.profile", "ProfileArguments", "profile_command",
+    "profile": Command("internalize.analysis.profile",
+                       "internalize.analysis.arguments:ProfileArguments", "profile_command",
                        "accuracy as inputs leave the training distribution, and on rare states"),
-    "audit": Command("internalize.analysis.audit", "AuditArguments", "audit_command",
+    "audit": Command("internalize.analysis.audit",
+                     "internalize.analysis.arguments:AuditArguments", "audit_command",
                      "what a mixture model does with right, wrong and missing length tokens"),
-    "check": Command("internalize.analysis.check", "CheckArguments", "check_command",
+    "check": Command("internalize.analysis.check",
+                     "internalize.analysis.arguments:CheckArguments", "check_command",
                      "did it internalize strictly, by the paper's definition, clause by clause?"),
-    "probe": Command("internalize.analysis.probe", "ProbeArguments", "probe_command",
+    "probe": Command("internalize.analysis.probe",
+                     "internalize.analysis.arguments:ProbeArguments", "probe_command",
                      "where in the model is each state, though it is no longer spoken?"),
-    "patch": Command("internalize.analysis.patch", "PatchArguments", "patch_command",
+    "patch": Command("internalize.analysis.patch",
+                     "internalize.analysis.arguments:PatchArguments", "patch_command",
                      "which place in the model decides the answer? one activation replaced at a time"),
-    "diagnose": Command("internalize.analysis.diagnosis", "DiagnoseArguments", "diagnose_command",
+    "diagnose": Command("internalize.analysis.diagnosis",
+                        "internalize.analysis.arguments:DiagnoseArguments", "diagnose_command",
                         "what went right or wrong in a run, and what to try"),
-    "construct": Command("internalize.analysis.construction", "ConstructArguments", "construct_command",
+    "construct": Command("internalize.analysis.construction",
+                         "internalize.analysis.arguments:ConstructArguments", "construct_command",
                          "a counter's transformer written by hand, certified, and beside a trained one"),
     "figures": Command("internalize.figures.paper", "FiguresArguments", "figures_command",
                        "the figures of the paper, and the verdicts on their claims"),
@@ -129,7 +154,8 @@ COMMANDS: dict[str, Command] = {
                       "all figures, captions and verdicts in one page"),
     "explore": Command("internalize.explorer.page", "ExploreArguments", "explore_command",
                        "one page in which trained models answer, stage by stage"),
-    "bench": Command("internalize.benchmarks.commands", "BenchArguments", "bench_command",
+    "bench": Command("internalize.benchmarks.commands",
+                     "internalize.benchmarks.arguments:BenchArguments", "bench_command",
                      "this engine against Hugging Face's GPT-2 and AdamW, in one run"),
     "tasks": Command("internalize.tasks.names", "TasksArguments", "tasks_command",
                      "list the tasks, or show one of them"),
@@ -254,11 +280,7 @@ def _run(words: list[str]) -> int:
         near = closest(words[1], parts) or f"; for one run: internalize runs show {shlex.quote(words[1])}"
         raise BadInput("runs", f"no command {words[1]!r}{near}; there are {', '.join(parts)}")
     command, rest = COMMANDS[name], words[len(name.split()) :]
-    if rest in (["-h"], ["--help"]) and name != "experiment":  # which would load a user's own file
-        with standing_in():
-            parse(getattr(import_module(command.module), command.arguments), rest, f"internalize {name}")
-    module = import_module(command.module)
-    expected = getattr(module, command.arguments)
+    expected = command.expected()
     if not isinstance(expected, type):
         expected, rest = expected(rest)
     defaults = (
@@ -268,7 +290,7 @@ def _run(words: list[str]) -> int:
     require_plain(arguments)
     arguments = _at_stage(arguments)
     require_seed(getattr(arguments, "seed", 0))  # of all who read runs; a training's config looks at its own
-    function: Callable[[Any], int | None] = _own_way(name, arguments) or getattr(module, command.function)
+    function = _own_way(name, arguments) or command.carried_out_by()
     with (
         trusting() if getattr(arguments, "trust", False) else nullcontext(),
         outliving_the_reader() if name in TRAINING else nullcontext(),
@@ -292,12 +314,15 @@ def _at_stage(arguments: Any) -> Any:
 
 def _own_way(name: str, arguments: Any) -> Callable[[Any], int | None] | None:
     """Whoever asks a run of a kind that answers the command in its own way gets that answer."""
-    asked = getattr(arguments, "run", None) or getattr(arguments, "fast", None)
-    if asked is None:
+    run, fast = getattr(arguments, "run", None), getattr(arguments, "fast", None)
+    if run is None and fast is None:
         return None
     from internalize.kinds import own_command
+    from internalize.runs.location import find_folder
 
-    return own_command(name, str(asked))
+    if isinstance(run, Path):
+        find_folder(run, "run")  # a run that is not there is told before anything that computes is loaded
+    return own_command(name, str(run or fast))
 
 
 def _is_out_of_memory(error: Exception) -> bool:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from internalize.analysis.open_run import open_chain
 from internalize.configs.files import require_writable, write_output
 from internalize.display import page
 from internalize.display.charts import accuracy_over_training
@@ -126,6 +125,8 @@ def result_cells(way: Way) -> list[str]:
 
 def measure_ways(runs: list[Run], device: str) -> list[Way]:
     """Open the runs and time their answers, in turns, so that all meet the same noise of the machine."""
+    from internalize.analysis.open_run import open_chain
+
     chains = [open_chain(run.path, device) for run in runs]
     predictors = [chain.predictor() for chain in chains]
     experiment = chains[0].experiment

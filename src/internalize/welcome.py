@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -155,7 +154,7 @@ def typed_after_commands() -> dict[str, Typed]:
 
     found = {}
     for name, command in COMMANDS.items():
-        expected = getattr(import_module(command.module), command.arguments)
+        expected = command.expected()
         if not isinstance(expected, type):  # which one depends on the words
             found[name] = Typed({"--help": None})
             continue

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from internalize.analysis import construction
-from internalize.analysis.construction import ConstructArguments, construct_command
+from internalize.analysis.arguments import ConstructArguments
+from internalize.analysis.construction import construct_command
 from internalize.configs.command_line import parse
 from internalize.constructions.comparison import TrainedModel
 from internalize.errors import BadInput

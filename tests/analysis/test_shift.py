@@ -14,13 +14,14 @@ import torch
 from torch import Tensor
 
 from internalize.analysis import shift as instances
-from internalize.analysis.shift import ARMS, INSTANCES, InstanceName, shift_of
+from internalize.analysis.arguments import INSTANCES, InstanceName
+from internalize.analysis.shift import ARMS, shift_of
 from internalize.cli import main
 from internalize.kinds.chain.config import ChainConfig, EvaluationConfig
 from internalize.kinds.chain.experiment import ChainExperiment
 from internalize.kinds.hints.config import HintsConfig, HintsEvaluation
 from internalize.kinds.hints.experiment import HintsExperiment
-from internalize.models.gpt2 import ModelConfig
+from internalize.models.config import ModelConfig
 from internalize.runtime.kind import Streams
 
 CPU = torch.device("cpu")

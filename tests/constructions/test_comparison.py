@@ -11,7 +11,8 @@ from internalize.constructions import build_counter, build_general
 from internalize.constructions.comparison import TrainedModel, compare, moduli_read
 from internalize.constructions.exactness import random_inputs
 from internalize.errors import BadInput
-from internalize.models.gpt2 import GPT2, ModelConfig, run_with_attention
+from internalize.models.config import ModelConfig
+from internalize.models.gpt2 import GPT2, run_with_attention
 from internalize.sequences import Renderer, vocabulary_of
 from internalize.tasks import parse_task
 

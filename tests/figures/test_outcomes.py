@@ -17,7 +17,7 @@ from internalize.figures.rows import (
     views_per_input,
 )
 from internalize.measure.cost import training_flops
-from internalize.models.gpt2 import ModelConfig
+from internalize.models.config import ModelConfig
 from internalize.statistics import Waiting
 
 

@@ -118,8 +118,11 @@ SLOW_TO_IMPORT = (
     "scipy.stats",
     "internalize.kinds.chain.experiment",
     "internalize.kinds.hints.experiment",
+    "internalize.kinds.parity.kind",
     "internalize.kinds.selfplay.experiment",
     "internalize.kinds.text.experiment",
+    "internalize.explorer.bundle",
+    "internalize.explorer.text",
     "internalize.models.kernels.rows",
     "internalize.figures.paper",
 )

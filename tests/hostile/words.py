@@ -8,7 +8,6 @@ from __future__ import annotations
 import dataclasses
 import types
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -66,8 +65,7 @@ def fields_of(arguments: type[Any], before: str = "") -> Iterator[tuple[str, Any
 
 
 def flags_of(command: str) -> list[tuple[str, Any]]:
-    entry = COMMANDS[command]
-    arguments = getattr(import_module(entry.module), entry.arguments)
+    arguments = COMMANDS[command].expected()
     if command == "experiment":
         arguments, _ = arguments(["chain"])
     return [(name, kind) for name, kind, place in fields_of(arguments) if not place]

@@ -11,7 +11,7 @@ from internalize import Execution
 from internalize.demo import SETTING
 from internalize.kinds.chain.config import ChainConfig
 from internalize.kinds.entrance import train_many
-from internalize.models.gpt2 import ModelConfig
+from internalize.models.config import ModelConfig
 
 LEFT = replace(SETTING, method="left")
 """What `internalize demo` trains."""

@@ -8,7 +8,8 @@ from torch import Tensor
 
 from internalize.errors import BadInput
 from internalize.measure.probes import activations, names_of, run_with_changes
-from internalize.models.gpt2 import GPT2, ModelConfig, run_with_attention
+from internalize.models.config import ModelConfig
+from internalize.models.gpt2 import GPT2, run_with_attention
 
 DEPTH = 3
 

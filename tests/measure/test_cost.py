@@ -10,7 +10,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from internalize.measure.cost import answer_flops, parameters, token_flops, training_flops
-from internalize.models.gpt2 import GPT2, ModelConfig
+from internalize.models.config import ModelConfig
+from internalize.models.gpt2 import GPT2
 from internalize.models.parameters import flatten_parameters
 from internalize.models.path import PlainStep
 

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from internalize.measure.predictor import TransformerPredictor, generate
-from internalize.models.gpt2 import GPT2, ModelConfig
+from internalize.models.config import ModelConfig
+from internalize.models.gpt2 import GPT2
 from internalize.models.language_model import LanguageModel
 from internalize.models.path import PlainDecoder
 from internalize.sequences import Renderer, vocabulary_of

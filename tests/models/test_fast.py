@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from internalize.models.config import ModelConfig
 from internalize.models.fast import FastDecoder, FastStep, Precision
-from internalize.models.gpt2 import GPT2, ModelConfig
+from internalize.models.gpt2 import GPT2
 from internalize.models.parameters import AdamW, flatten_parameters
 from internalize.models.path import AnswerStats, PlainDecoder, PlainStep, choose_kernel
 

@@ -11,7 +11,8 @@ from torch.nn.functional import cross_entropy
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from internalize.errors import BadInput
-from internalize.models.gpt2 import GPT2, Attention, ModelConfig, rotate
+from internalize.models.config import ModelConfig
+from internalize.models.gpt2 import GPT2, Attention, rotate
 from internalize.models.parameters import AdamW, flatten_parameters
 from internalize.models.path import PlainStep
 

@@ -16,7 +16,8 @@ from internalize import Run
 from internalize.errors import BadInput
 from internalize.kinds.chain.experiment import ChainExperiment
 from internalize.kinds.entrance import load_experiment
-from internalize.models.gpt2 import GPT2, ModelConfig
+from internalize.models.config import ModelConfig
+from internalize.models.gpt2 import GPT2
 from internalize.models.huggingface import folder_files, load_weights, read_weights
 
 SHAPE = ModelConfig(depth=2, width=8, heads=4, mlp=20)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import gelu, layer_norm, scaled_dot_product_attention
 
+from internalize.models.config import ModelConfig, Positions
 from internalize.models.fast.attention import (
     Attended,
     FusedAttention,
@@ -19,7 +20,7 @@ from internalize.models.fast.attention import (
     sorted_tokens,
 )
 from internalize.models.fast.weights import Buffer
-from internalize.models.gpt2 import ModelConfig, Positions, rotate
+from internalize.models.gpt2 import rotate
 from internalize.models.kernels.rows import gelu_back, gelu_kernel, normalise, normalise_back
 
 SHAPES = [  # batch, positions, heads, head size, first query, position encoding

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from internalize.models.gpt2 import GPT2, ModelConfig, drop, logits_with_dropout
+from internalize.models.config import ModelConfig
+from internalize.models.gpt2 import GPT2, drop, logits_with_dropout
 
 
 def model_of(depth: int, positions: str, dropout: float) -> GPT2:

@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from internalize.models.gpt2 import GPT2, ModelConfig
+from internalize.models.config import ModelConfig
+from internalize.models.gpt2 import GPT2
 from internalize.models.parameters import AdamW, Muon, flatten_parameters
 from internalize.models.path import PlainStep
 

@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from internalize import ChainConfig, Execution, train
+from internalize.models.config import ModelConfig
 from internalize.models.fast import FastDecoder, FastStep
-from internalize.models.gpt2 import GPT2, ModelConfig
+from internalize.models.gpt2 import GPT2
 from internalize.models.parameters import flatten_parameters
 from internalize.models.path import PlainStep
 from internalize.sequences import Renderer, vocabulary_of

@@ -14,7 +14,8 @@ from internalize.cli import main
 from internalize.curricula import Progress
 from internalize.curricula.schedule import begin_step, end_step
 from internalize.kinds.chain.experiment import ChainExperiment
-from internalize.kinds.chain.kind import ChainKind, measured_answers
+from internalize.kinds.chain.forecast import measured_answers
+from internalize.kinds.chain.kind import ChainKind
 from internalize.kinds.entrance import forecast_of
 from internalize.measure import cost
 from internalize.runtime.forecast import Forecast

@@ -14,7 +14,7 @@ from torch import Tensor
 from internalize import ChainConfig, EvaluationConfig, Execution, ModelConfig, train
 from internalize.kinds import prepare
 from internalize.kinds.chain.experiment import ChainExperiment
-from internalize.kinds.chain.kind import measured_answers
+from internalize.kinds.chain.forecast import measured_answers
 from internalize.kinds.hints import HintsConfig
 from internalize.kinds.hints.config import HintsEvaluation
 from internalize.kinds.parity import ParityConfig
@@ -139,7 +139,7 @@ def test_self_play_with_its_two_kinds_of_parts(
 def test_chains_with_every_measurement(method: str, clock: Clock, tmp_path: Path) -> None:
     """Only answers take time, as much as they are to write: what the stage shows, whatever the model would."""
     from internalize.kinds.chain import evaluation
-    from internalize.kinds.chain import kind as estimate
+    from internalize.kinds.chain import forecast as estimate
 
     clock.price(
         estimate, "generate", lambda decoder, prompt, *_, forced_states: len(prompt) * (forced_states + 1)

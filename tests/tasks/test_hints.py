@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from internalize.tasks.circuits import HintedTask, answers, middle, neutral_number, parity_circuit, written
+from internalize.tasks.circuits import parity_circuit
+from internalize.tasks.hints import HintedTask, answers, middle, neutral_number, written
 
 # x = 1 0 1 1, support 1 … 4: prefixes z = 1 1 0 | label 1. Stage r hides the r rightmost of three hints.
 BY_HAND: dict[int, list[int | None]] = {

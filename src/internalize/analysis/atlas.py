@@ -10,20 +10,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
-import torch
 import tyro
 
 from internalize.analysis.output import OutputFolder
 from internalize.analysis.race import as_latex, as_markdown, waiting_shares
 from internalize.configs.files import require_writable
 from internalize.configs.named import TrustOption
-from internalize.constructions.counter import counter_shape
-from internalize.constructions.general import general_shape
 from internalize.display.terminal import PlainConsole, results_table
 from internalize.errors import require
-from internalize.kinds.chain.evaluation import possible_inputs
 from internalize.runs.location import runs_folder
 from internalize.runs.provenance import provenance
+from internalize.runtime.kind import cpu
 from internalize.statistics import Rate
 from internalize.sweeps.collection import collect
 from internalize.sweeps.sweep import find_sweep
@@ -50,6 +47,9 @@ class Predictors:
 
 
 def predictors(task_name: str, horizon: int) -> Predictors:
+    from internalize.constructions.counter import counter_shape
+    from internalize.constructions.general import general_shape
+
     task = parse_task(task_name)
     found = structure_of(task)
     counter = re.fullmatch(r"C_?(\d+)", task_name)
@@ -105,6 +105,8 @@ def places(rows: Sequence[dict[str, Any]]) -> list[Place]:
 
 
 def _place(task: str, horizon: int, rows: Sequence[dict[str, Any]]) -> Place:
+    from internalize.kinds.chain.evaluation import possible_inputs
+
     costs = [row["operations_to_internalize"] if row["internalized"] else None for row in rows]
     through = [row for row, cost in zip(rows, costs, strict=True) if cost is not None]
     symbols = predictors(task, horizon).symbols
@@ -186,7 +188,7 @@ def atlas_command(arguments: AtlasArguments) -> None:
         "places": [place.to_json() for place in found],
         "runs": len(rows),
         "missing": missing,
-        "provenance": provenance(torch.device("cpu")),
+        "provenance": provenance(cpu()),
     }
     lines = [cells(place) for place in found]
     folder.json("atlas", result)

@@ -19,8 +19,8 @@ import torch
 from rich.console import Console
 from torch import Tensor
 
+from internalize.analysis.arguments import AuditArguments
 from internalize.analysis.open_run import OpenChain, TracedInputs, open_chain
-from internalize.analysis.output import InspectionArguments
 from internalize.curricula import Shown
 from internalize.display.terminal import errors_console, percent, results_table
 from internalize.errors import require
@@ -172,14 +172,6 @@ def _rate(hits: Tensor) -> Rate:
 
 
 # The command ---------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class AuditArguments(InspectionArguments):
-    """What a mixture model does with right, wrong, absent and contradictory length tokens."""
-
-    samples: int = 1_000
-    """Sequences of each distribution; every hint is tried on the same ones."""
 
 
 def audit_command(arguments: AuditArguments) -> None:

@@ -11,18 +11,16 @@ import json
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import torch
-import tyro
 from rich.console import Console
 from rich.markup import escape
 from torch import Tensor
 
+from internalize.analysis.arguments import CheckArguments
 from internalize.analysis.open_run import OpenChain, open_chain, stream
-from internalize.analysis.output import Device, OutputFolder
-from internalize.configs.named import TrustOption
+from internalize.analysis.output import OutputFolder
 from internalize.display.terminal import PlainConsole, errors_console, results_table
 from internalize.errors import BadInput, require
 from internalize.kinds.entrance import Moment
@@ -200,34 +198,6 @@ def _require_same_task(fast: OpenChain, slow: OpenChain) -> None:
 
 
 # The command ---------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class CheckArguments(TrustOption):
-    """Does FAST internalize SLOW, by the paper's definition? Models are named RUN[@STAGE][:BUDGET].
-
-    The budget counts the answer's tokens with EOS. RUN --against RUN@1 asks whether the final model
-    internalized the chain of its own stage 1; RUN:2 is asked for, or made to give, the direct answer. The exit
-    code is 1 if a clause fails.
-    """
-
-    fast: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
-    """The model that should have internalized."""
-    against: str
-    """The slow one: a model that writes its chain."""
-    epsilon: float | None = None
-    """Check the distributional definition with this ε instead of the strict one."""
-    inputs: str | None = None
-    """all, uniform, binomial:p or weights:…; all where they are few, else the run's training inputs."""
-    samples: int | None = None
-    """Inputs to draw where not all are looked at: ten thousand if not given."""
-    seed: int = 0
-    """Which inputs are drawn."""
-    out: Path | None = None
-    """Folder for the verdict as JSON; none is written if not given."""
-    device: Device = "auto"
-    json: bool = False
-    """Print one JSON object."""
 
 
 def check_command(arguments: CheckArguments) -> int:

@@ -8,7 +8,7 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,19 +16,18 @@ from rich.console import Console
 from rich.progress import Progress as ProgressBar
 from rich.table import Table
 
+from internalize.analysis.arguments import ConstructArguments
 from internalize.analysis.open_run import open_chain
 from internalize.analysis.output import OutputFolder
 from internalize.configs.files import require_writable
-from internalize.configs.named import TrustOption
 from internalize.constructions.certificate import Certificate, certify
 from internalize.constructions.comparison import TrainedComparison, TrainedModel, compare
-from internalize.constructions.construction import Construction, Precision
+from internalize.constructions.construction import Construction
 from internalize.constructions.counter import CounterConstruction, build_counter
 from internalize.constructions.exactness import (
     DRAWS,
     PRECISIONS,
     Build,
-    CheckKind,
     Margins,
     Progress,
     find_margins,
@@ -44,41 +43,6 @@ if TYPE_CHECKING:
 
 COMPARED_INPUTS = 2_000
 """Inputs on which a trained model is compared, half of them to fit the readers."""
-
-
-@dataclass(frozen=True)
-class ConstructArguments(TrustOption):
-    """A transformer written by hand: the log-depth counter of theorem 3, or the general construction."""
-
-    order: int | None = None
-    """n: the counter C_n is built; 12 if neither an order nor a task is given."""
-    horizon: int | None = None
-    """T, the number of input symbols; 25 if not given."""
-    initial_state: int | None = None
-    """q_0; the task's own if not given (0 for counters)."""
-    general: bool = False
-    """Build the general construction: transition maps, composed by an MLP of width O(|Q|²)."""
-    task: str | None = None
-    """A semiautomaton such as C7, S3 or a file, for --general; counters may be named so without it."""
-    precision: Precision = "float64"
-    """Number format of weights and activations."""
-    check: CheckKind = "auto"
-    """exhaustive: all inputs up to ten million, else random and adversarial ones; auto: up to 100 thousand."""
-    samples: int = 10_000
-    """Random inputs, where not all are checked."""
-    seed: int = 0
-    """Seed of the random inputs and of the weight noise."""
-    margins: bool = False
-    """Search the smallest β, the lowest precision and the largest weight noise that stay exact."""
-    draw: bool = False
-    """Draw attention, what each position holds, and the sizes of both constructions against n."""
-    against: str | None = None
-    """A run: put its attention and readable residues beside the construction's. Task, horizon and q_0 are
-    the run's if not given."""
-    out: Path | None = None
-    """Folder for certificate, weights and pictures; pictures go to `construct-<task>-T<T>` if not given."""
-    json: bool = False
-    """Print the certificate as JSON instead of tables."""
 
 
 def construct_command(arguments: ConstructArguments) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from rich.console import Console
 from rich.markup import escape
 
+from internalize.analysis.arguments import DiagnoseArguments
 from internalize.analysis.evidence import (
     RunEvidence,
     StageEvidence,
@@ -22,7 +23,6 @@ from internalize.analysis.evidence import (
     trend,
 )
 from internalize.analysis.open_run import open_chain
-from internalize.analysis.output import InspectionArguments
 from internalize.display.plots import INK, PALETTE, accuracy_axis, new_figure, rate_line, ticks
 from internalize.display.terminal import percent
 from internalize.statistics import SUCCESS, Rate
@@ -275,14 +275,6 @@ def _stage_ends(axes: Any, evidence: RunEvidence) -> None:
 
 
 # The command ---------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class DiagnoseArguments(InspectionArguments):
-    """What went right or wrong in a run, in plain words and numbers, and what to try."""
-
-    samples: int = 1_000
-    """Fresh sequences for the losses by position."""
 
 
 def diagnose_command(arguments: DiagnoseArguments) -> None:

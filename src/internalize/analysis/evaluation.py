@@ -3,43 +3,15 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from typing import Annotated
 
-import tyro
 from rich.markup import escape
 
+from internalize.analysis.arguments import AskArguments, EvaluateArguments, ShowArguments
 from internalize.analysis.open_run import Answered, OpenChain, open_chain, open_run, stream
-from internalize.analysis.output import Device, RunPath
-from internalize.configs.named import TrustOption
 from internalize.display.terminal import PlainConsole, results_table
 from internalize.errors import require
 from internalize.kinds.entrance import Moment
 from internalize.measure.predictor import Measurement, measure
-
-
-@dataclass(frozen=True)
-class EvaluateArguments(TrustOption):
-    """Measure a run on fresh inputs. Of an unfinished run the last kept stage is measured, and this is said."""
-
-    run: RunPath
-    """The run: its folder, a unique part of its name, the beginning of its hash, or latest."""
-    inputs: str | None = None
-    """uniform, binomial:p, weights:… (one number for each symbol, commas between); the run's ID and OOD if not
-    given."""
-    samples: int = 10_000
-    """Sequences to answer."""
-    horizon: int | None = None
-    """Symbols in an input; the run's own number if not given. Models with absolute positions know no other."""
-    stage: int | None = None
-    """Measure the weights at the end of this stage; the final ones if not given."""
-    budget: int | None = None
-    """Tokens of an answer, EOS included: asked for by LEN (mixture) or forced; free if not given."""
-    seed: int = 0
-    """Which inputs are drawn."""
-    device: Device = "auto"
-    json: bool = False
-    """Print one JSON object."""
 
 
 def evaluate_command(arguments: EvaluateArguments) -> None:
@@ -102,27 +74,6 @@ def _as_json(measurement: Measurement) -> dict[str, object]:
     }
 
 
-@dataclass(frozen=True)
-class ShowArguments(TrustOption):
-    """Look at a run's answers to drawn inputs: prompt, answer and truth side by side."""
-
-    run: RunPath
-    """The run: its folder, a unique part of its name, the beginning of its hash, or latest."""
-    examples: int = 10
-    """How many."""
-    inputs: str = "uniform"
-    """uniform, binomial:p or weights:… (one number for each symbol, commas between)."""
-    stage: int | None = None
-    """Show the weights at the end of this stage; the final ones if not given."""
-    budget: int | None = None
-    """Tokens of an answer, EOS included: asked for by LEN (mixture) or forced; free if not given."""
-    seed: int = 0
-    """Which inputs are drawn."""
-    device: Device = "auto"
-    json: bool = False
-    """Print a JSON list."""
-
-
 def show_command(arguments: ShowArguments) -> None:
     require(arguments.examples >= 1, "examples", f"must be at least 1, got {arguments.examples}")
     chain = open_chain(arguments.run, arguments.device)
@@ -149,31 +100,6 @@ def _judged(right: bool) -> str:
 def _shown_json(answered: Answered) -> dict[str, object]:
     row = {"prompt": answered.prompt, "answer": answered.text, "truth": answered.truth_text}
     return {**row, "right": answered.right, **answered.moment.to_json()}
-
-
-@dataclass(frozen=True)
-class AskArguments(TrustOption):
-    """Ask a run one question: `internalize ask RUN "1 0 1 1"`."""
-
-    run: RunPath
-    """The run: its folder, a unique part of its name, the beginning of its hash, or latest."""
-    words: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="INPUT")]
-    """The symbols, by their names, with spaces or commas between, in quotes or not. Another length than the
-    run's own is read where the model can (rotary or no positions)."""
-    stage: int | None = None
-    """Ask the weights at the end of this stage; the final ones if not given."""
-    budget: int | None = None
-    """Tokens of the answer, EOS included: asked for by LEN (mixture) or forced; free if not given."""
-    device: Device = "auto"
-    json: bool = False
-    """Print one JSON object."""
-
-    def __post_init__(self) -> None:
-        require(bool(self.words), "ask", 'INPUT is missing: what to ask, for example "1 0 1 1"')
-
-    @property
-    def inputs(self) -> str:
-        return " ".join(self.words)
 
 
 def ask_command(arguments: AskArguments) -> None:

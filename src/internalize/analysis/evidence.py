@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from internalize.analysis.open_run import OpenChain
 from internalize.constructions.general import kind_of_order
 from internalize.curricula import ScheduleConfig, Shown
-from internalize.models.gpt2 import ModelConfig
+from internalize.models.config import ModelConfig
 from internalize.statistics import SUCCESS, Rate
 
 FEWEST = 6

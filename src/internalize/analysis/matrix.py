@@ -22,8 +22,8 @@ import torch
 from rich.console import Console
 from torch import Tensor
 
+from internalize.analysis.arguments import MatrixArguments
 from internalize.analysis.open_run import OpenChain, TracedInputs, open_chain
-from internalize.analysis.output import InspectionArguments
 from internalize.curricula import Curriculum, Shown
 from internalize.curricula.curriculum import describe
 from internalize.display.plots import (
@@ -303,16 +303,6 @@ def _matrix_lines(matrix: Matrix) -> Figure:
 
 
 # The command ---------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class MatrixArguments(InspectionArguments):
-    """Accuracy of every saved stage at every answer budget, ID and OOD, free-running and teacher-forced."""
-
-    samples: int = 250
-    """Sequences of each distribution; all cells answer the same ones. The cost grows with T³ in all."""
-    stages: tuple[int, ...] = ()
-    """Only these stages; all that were kept if not given."""
 
 
 def matrix_command(arguments: MatrixArguments) -> None:

@@ -18,15 +18,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import torch
 from rich.console import Console
 from torch import Tensor
 
+from internalize.analysis.arguments import Part, PatchArguments
 from internalize.analysis.lens import SHADES, position_names, some_layers
 from internalize.analysis.open_run import OpenChain, open_chain, stream
-from internalize.analysis.output import InspectionArguments
 from internalize.display.plots import new_figure, ticks
 from internalize.display.terminal import errors_console, results_table
 from internalize.errors import require
@@ -38,7 +38,6 @@ from internalize.statistics import Rate
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Part = Literal["residual", "attention", "mlp"]
 MOST_CASES = 6
 """Of more symbols than this, evenly spread ones are changed unless some are asked for."""
 
@@ -221,22 +220,6 @@ def _layer(layer: int) -> str:
 
 
 # The command ---------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class PatchArguments(InspectionArguments):
-    """Replace one activation by that of another input, or of another stage: where is the answer decided?"""
-
-    stage: int | None = None
-    """The weights at the end of this stage; the final ones if not given."""
-    source_stage: int | None = None
-    """Take the activations of this stage on the same inputs, instead of those of another input."""
-    symbols: tuple[int, ...] = ()
-    """Which symbols σ_t to change, by their numbers t; at most six, evenly spread, if not given."""
-    part: Part = "residual"
-    """What is replaced: the residual stream after a layer, or what its attention or MLP adds to it."""
-    samples: int = 100
-    """Pairs for each map."""
 
 
 def patch_command(arguments: PatchArguments) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from torch import Tensor
 
+from internalize.analysis.arguments import ProbeArguments
 from internalize.analysis.lens import (
     SHADES,
     Lens,
@@ -27,7 +28,6 @@ from internalize.analysis.lens import (
     some_layers,
 )
 from internalize.analysis.open_run import OpenChain, open_chain, stream
-from internalize.analysis.output import InspectionArguments
 from internalize.curricula import Shown
 from internalize.display.plots import PALETTE, new_figure, ticks
 from internalize.display.terminal import errors_console, results_table
@@ -280,18 +280,6 @@ def _layer(layer: int) -> str:
 
 
 # The command ---------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class ProbeArguments(InspectionArguments):
-    """Where in the model can each state be read? Linear probes with controls, logit lens, attention."""
-
-    stage: int | None = None
-    """The weights at the end of this stage; the final ones if not given."""
-    budget: int | None = None
-    """Mixtures: tokens of the answer that is read, EOS included; the direct answer if not given."""
-    samples: int = 3_000
-    """Inputs, two thirds to fit the probes and the rest to test them."""
 
 
 def probe_command(arguments: ProbeArguments) -> None:

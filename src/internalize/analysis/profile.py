@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from rich.console import Console
 
+from internalize.analysis.arguments import ProfileArguments
 from internalize.analysis.open_run import OpenChain, TracedInputs, open_chain
-from internalize.analysis.output import InspectionArguments
 from internalize.display.plots import INK, MARKERS, PALETTE, accuracy_axis, new_figure, rate_line, ticks
 from internalize.display.terminal import errors_console, results_table
 from internalize.errors import BadInput, require
@@ -258,18 +258,6 @@ def _states_panel(axes: Any, profile: Profile, modes: list[str]) -> None:
 
 
 # The command ---------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class ProfileArguments(InspectionArguments):
-    """Accuracy as the inputs leave the training distribution, and on rare final states."""
-
-    stage: int | None = None
-    """The weights at the end of this stage; the final ones if not given."""
-    samples: int = 1_000
-    """Sequences of each distribution."""
-    points: int = 11
-    """Values of p, and of a symbol's probability, from 0 to 1."""
 
 
 def profile_command(arguments: ProfileArguments) -> None:

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import torch
 import tyro
 
 from internalize.analysis.output import OutputFolder
@@ -27,11 +26,11 @@ from internalize.display.terminal import PlainConsole, results_table
 from internalize.errors import BadInput, require
 from internalize.kinds import prepare
 from internalize.kinds.chain.config import ChainConfig
-from internalize.kinds.chain.experiment import ChainExperiment
 from internalize.kinds.chain.presets import LAPTOP, PresetName, preset_in
 from internalize.runs.provenance import provenance
 from internalize.runtime.execution import Execution, resolve_device
 from internalize.runtime.fleet.seeds import MOST, require_finished, train_side_by_side
+from internalize.runtime.kind import cpu
 from internalize.statistics import SUCCESS, Rate
 
 if TYPE_CHECKING:
@@ -91,7 +90,7 @@ def iterations_for(config: ChainConfig, operations: float) -> int:
     Of the cheapest kind, since a stage that adapts may end early: the limit of operations then ends the run.
     """
     try:
-        experiment = ChainExperiment(config, torch.device("cpu"), {})
+        experiment = config.build(cpu(), {})
     except BadInput as problem:
         raise BadInput(problem.field, f"{config.method}: {problem.message}") from None
     curriculum = experiment.curriculum

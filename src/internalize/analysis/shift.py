@@ -12,22 +12,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, replace
 from statistics import fmean
-from typing import Annotated, Any, Literal, get_args
+from typing import Any
 
 import torch
-import tyro
 from torch import Tensor
 
+from internalize.analysis.arguments import InstanceName, ShiftArguments
 from internalize.analysis.output import OutputFolder
 from internalize.configs.codec import to_json
 from internalize.configs.files import require_writable
 from internalize.curricula import Progress
 from internalize.display.plots import draw_target_loss, over_seeds
 from internalize.display.terminal import PlainConsole, results_table
-from internalize.errors import closest, require
 from internalize.kinds import prepare
 from internalize.kinds.chain.config import ChainConfig, EvaluationConfig, OptimizerConfig
 from internalize.kinds.chain.experiment import ChainExperiment
@@ -46,16 +44,14 @@ from internalize.measure.shift import (
     original_shift,
     samples_needed,
 )
-from internalize.models.gpt2 import ModelConfig
+from internalize.models.config import ModelConfig
 from internalize.runs.folder import Run
 from internalize.runs.provenance import provenance
-from internalize.runtime.execution import Execution, threads
-from internalize.runtime.fleet.seeds import MOST, require_finished, train_side_by_side
+from internalize.runtime.execution import threads
+from internalize.runtime.fleet.seeds import require_finished, train_side_by_side
 from internalize.runtime.kind import Streams
-from internalize.tasks.circuits import neutral_number, written
+from internalize.tasks.hints import neutral_number, written
 
-InstanceName = Literal["original", "hints", "mixture"]
-INSTANCES: tuple[InstanceName, ...] = get_args(InstanceName)
 NamedWeights = Mapping[str, Tensor]
 ArmConfig = HintsConfig | ChainConfig
 
@@ -233,42 +229,11 @@ def findings(instance: InstanceName, arm: str, runs: Sequence[Run], samples: int
 # The command ---------------------------------------------------------------------------------------------
 
 
-MOST_SAMPLES = 1_000_000_000
 TITLES: dict[InstanceName, str] = {
     "original": "Original PDS: biased inputs teach a parity of uniform ones",
     "hints": "Hinted parity: the mixture over stages teaches the subnetwork",
     "mixture": "CoT mixture: answers of all lengths teach the direct one",
 }
-
-
-@dataclass(frozen=True)
-class ShiftArguments:
-    """Positive distribution shift: train on easier contexts, measure on the hard target, several seeds."""
-
-    instance: Annotated[InstanceName, tyro.conf.Positional]
-    """original (biased inputs), hints (hinted parity) or mixture (chains of all lengths)."""
-    seeds: int = 3
-    """Runs of each arm, with the seeds 0, 1, …"""
-    steps: int | None = None
-    """Training steps of a run; as many as the instance needs if not given."""
-    epsilon: float = 0.05
-    """ε: how near to the best in the class counts as learned."""
-    samples: int = 10_000
-    """Fresh inputs for the target loss of a final model."""
-    workers: int | None = None
-    """Runs at the same time; as many as there are cores if not given."""
-    drawings: Path | None = None
-    """Folder for the figure and the tables; `pds` in the folder of the runs if not given."""
-    execution: Annotated[Execution, tyro.conf.arg(name="")] = field(default_factory=Execution)
-
-    def __post_init__(self) -> None:
-        near = closest(str(self.instance), list(INSTANCES))
-        good = self.instance in INSTANCES
-        require(good, "instance", f"must be one of {', '.join(INSTANCES)}{near}; got {self.instance!r}")
-        for name, count, most in (("seeds", self.seeds, MOST), ("samples", self.samples, MOST_SAMPLES)):
-            require(1 <= count <= most, name, f"must lie in 1…{most:,}, got {count:,}")
-        require(self.steps is None or self.steps >= 1, "steps", f"must be at least 1, got {self.steps}")
-        require(0 < self.epsilon < 1, "epsilon", f"must lie between 0 and 1, got {self.epsilon}")
 
 
 def shift_command(arguments: ShiftArguments) -> None:

@@ -21,9 +21,8 @@ from torch.nn.functional import cross_entropy
 from internalize.kinds.chain import ChainConfig
 from internalize.kinds.chain.config import OptimizerConfig
 from internalize.measure.cost import training_flops
-from internalize.models.gpt2 import ModelConfig
-from internalize.models.path import Precision
-from internalize.runtime.kind import CPU, Streams
+from internalize.models.config import ModelConfig, Precision
+from internalize.runtime.kind import Streams, cpu
 
 STAGES_OF_25 = (1, 7, 13, 19, 25)
 
@@ -94,7 +93,7 @@ Iteration = Callable[[int], None]
 def ours(case: BenchCase, threads: int) -> Iteration:
     """The whole iteration as a run does it: data, forward, backward, optimizer, running averages."""
     torch.set_num_threads(threads)
-    experiment = case.config().build(CPU, {})
+    experiment = case.config().build(cpu(), {})
     streams = Streams(0)
     state = experiment.init(streams)
 
@@ -107,7 +106,7 @@ def ours(case: BenchCase, threads: int) -> Iteration:
 
 def ready_batch(case: BenchCase, stage: int) -> Tensor:
     """A batch (batch, length) of the stage, drawn and rendered as in a run."""
-    experiment = case.config().build(CPU, {})
+    experiment = case.config().build(cpu(), {})
     symbols, states = experiment.data(0, Streams(1))
     return experiment.renderer.sequence(symbols, states, experiment.curriculum.shown(stage))
 

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.status import Status
 from rich.table import Table
 
+from internalize.benchmarks.arguments import BenchArguments
 from internalize.benchmarks.cases import (
     CASES,
     MATRIX_PRODUCT_FLOPS,
@@ -34,31 +35,12 @@ from internalize.benchmarks.scaling import (
 )
 from internalize.display.terminal import results_table
 from internalize.errors import require
+from internalize.models.config import ModelConfig
 from internalize.models.fast import FastStep
-from internalize.models.gpt2 import GPT2, ModelConfig
+from internalize.models.gpt2 import GPT2
 from internalize.models.parameters import flatten_parameters
 from internalize.models.path import PlainStep, rule
 from internalize.runs.provenance import provenance
-
-
-@dataclass(frozen=True)
-class BenchArguments:
-    """Time this engine's whole training iteration against Hugging Face GPT-2 with AdamW, interleaved."""
-
-    repeats: int = 5
-    """Samples of which the median counts."""
-    threads: int = 1
-    """Number of threads of both sides."""
-    configs: tuple[int, ...] = (0, 1, 2, 3)
-    """Which configurations, by their number in the table."""
-    growth: bool = False
-    """Also show how the cost grows with T, width, depth, batch and seeds, and what an evaluation costs."""
-    kernels: bool = False
-    """Also compare the plain path with the fast one over many shapes."""
-    scaling: int | None = None
-    """Also measure how much faster this many processes train than one, beside plain products."""
-    json: bool = False
-    """Print JSON instead of tables."""
 
 
 def bench_command(arguments: BenchArguments) -> None:

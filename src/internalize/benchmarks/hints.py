@@ -16,9 +16,9 @@ from torch import nn
 from internalize.benchmarks.cases import seconds_each
 from internalize.display.terminal import PlainConsole, results_table
 from internalize.kinds.hints.config import HintsConfig
-from internalize.models.path import Precision
+from internalize.models.config import Precision
 from internalize.runs.provenance import provenance
-from internalize.runtime.kind import CPU, Streams
+from internalize.runtime.kind import Streams, cpu
 
 D, K, BATCH, LR, NOISE = 25, 12, 64, 3e-3, 0.1
 """The paper's task; what is compared is one step at each of several widths."""
@@ -44,7 +44,7 @@ def ours(width: int, precision: Precision) -> Callable[[], None]:
     config = HintsConfig(
         d=D, k=K, width=width, method="mixture", batch=BATCH, lr=LR, label_noise=NOISE, precision=precision
     )
-    experiment, streams = config.build(CPU, {}), Streams(0)
+    experiment, streams = config.build(cpu(), {}), Streams(0)
     state = experiment.init(streams)
 
     def steps() -> None:
@@ -105,7 +105,7 @@ def main() -> None:
     torch.set_num_threads(1)
     found = [compare(width, arguments.repeats) for width in arguments.widths]
     if arguments.json:
-        where = provenance(CPU)
+        where = provenance(cpu())
         print(
             json.dumps(
                 {"batch": BATCH, "widths": [asdict(row) for row in found], "provenance": where}, indent=1

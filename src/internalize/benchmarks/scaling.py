@@ -19,8 +19,8 @@ from functools import partial
 
 from internalize.benchmarks.cases import BenchCase, ours, seconds_each
 from internalize.kinds.chain.evaluation import evaluation_row
-from internalize.models.gpt2 import ModelConfig
-from internalize.runtime.kind import CPU, Streams
+from internalize.models.config import ModelConfig
+from internalize.runtime.kind import Streams, cpu
 
 HEAD_SIZE = 2
 BASE = BenchCase("base", ModelConfig(2, 64, 32, 256), length=16, stages=(1,))
@@ -75,7 +75,7 @@ def evaluation_cost(repeats: int, threads: int) -> dict[str, float]:
 
     Answers of the whole chain (stage 1) and direct ones (the last stage).
     """
-    experiment = BASE.config().build(CPU, {})
+    experiment = BASE.config().build(cpu(), {})
     state = experiment.init(Streams(0))
     stages = experiment.curriculum.stages
 

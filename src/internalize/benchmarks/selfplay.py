@@ -11,17 +11,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import torch
-import tyro
 
+from internalize.benchmarks.arguments import SelfPlayBenchArguments
 from internalize.benchmarks.cases import seconds_each
 from internalize.configs.files import write_output
 from internalize.display.terminal import PlainConsole, errors_console, results_table
-from internalize.errors import BadInput, require
+from internalize.errors import BadInput
 from internalize.kinds.selfplay.positions import Positions, draw_starts
 from internalize.kinds.selfplay.search import Evaluations, Rule, openspiel_search, search
 from internalize.models.mlp import PolicyValue
@@ -30,31 +29,6 @@ from internalize.runtime.execution import threads
 
 OPENSPIEL_POSITIONS = 64
 """Positions that OpenSpiel's search, one game at a time, is timed on: the first of ours."""
-
-
-@dataclass(frozen=True)
-class SelfPlayBenchArguments:
-    """Simulations per second: this search against OpenSpiel's own Python MCTS on the same network."""
-
-    games: tuple[str, ...] = ("tic_tac_toe", "connect_four(rows=4,columns=4)", "connect_four")
-    """The games, by OpenSpiel's names."""
-    positions: int = 256
-    """Positions searched at once."""
-    simulations: int = 100
-    """Simulations of each search."""
-    width: int = 256
-    """Units of each of the network's three hidden layers."""
-    repeats: int = 5
-    """Samples of which the median counts."""
-    file: Annotated[Path | None, tyro.conf.arg(aliases=("--out",), metavar="FILE")] = None
-    """Also write the JSON to this file."""
-    json: bool = False
-    """Print JSON instead of a table."""
-
-    def __post_init__(self) -> None:
-        for name in ("positions", "simulations", "width", "repeats"):
-            require(getattr(self, name) >= 1, name, f"must be at least 1, got {getattr(self, name)}")
-        require(len(self.games) >= 1, "games", "must name at least one game")
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from internalize.benchmarks.arguments import TextBenchArguments
 from internalize.benchmarks.cases import seconds_each
 from internalize.curricula import Progress
 from internalize.display.terminal import PlainConsole, results_table
@@ -28,34 +29,10 @@ from internalize.kinds.text.rows import write_rows
 from internalize.kinds.text.trainer import NO_LOSS
 from internalize.runs.provenance import provenance
 from internalize.runtime.execution import threads
-from internalize.runtime.kind import CPU, Streams
+from internalize.runtime.kind import Streams, cpu
 from internalize.tasks.text import draw_splits, find_problems
 
 ROWS = 400
-
-
-@dataclass(frozen=True)
-class TextBenchArguments:
-    """Tokens a second of training and answering, beside a plain loop with Hugging Face's transformers."""
-
-    problems: str = "multiplication:4x4"
-    """What the rows are about."""
-    depth: int = 2
-    """Layers of the GPT-2."""
-    width: int = 256
-    """Width of each."""
-    heads: int = 4
-    """Attention heads of each."""
-    batch: int = 32
-    """Rows of a training step."""
-    answered: int = 32
-    """Rows that are answered."""
-    repeats: int = 3
-    """Times that each is measured."""
-    threads: int = 1
-    """Threads that torch may use."""
-    json: bool = False
-    """Print one JSON object."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +57,7 @@ def text_bench_command(arguments: TextBenchArguments) -> None:
     if arguments.json:
         rows = [{**asdict(speed), "ratio": speed.ratio} for speed in found]
         settings = {name: value for name, value in vars(arguments).items() if name != "json"}
-        print(json.dumps({"settings": settings, "speeds": rows, "provenance": provenance(CPU)}))
+        print(json.dumps({"settings": settings, "speeds": rows, "provenance": provenance(cpu())}))
         return
     cells = [[s.what, f"{s.ours:,.0f}", f"{s.plain:,.0f}", f"{s.ratio:.2f}"] for s in found]
     shape = f"depth {arguments.depth}, width {arguments.width}, {arguments.heads} heads"
@@ -97,7 +74,7 @@ def _experiment(arguments: TextBenchArguments, folder: Path) -> TextExperiment:
         data=files["train"], eval=(f"id={files['test']}",), model=str(folder / "gpt2.json"), tokenizer="words",
         batch=arguments.batch,
     )  # fmt: skip
-    return TextExperiment(config, find_material(config, {}), CPU)
+    return TextExperiment(config, find_material(config, {}), cpu())
 
 
 def _training(experiment: TextExperiment, stage: int, arguments: TextBenchArguments) -> TextSpeed:

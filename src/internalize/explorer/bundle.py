@@ -90,7 +90,7 @@ def require_one_task(subjects: Sequence[Subject]) -> None:
     def asked(subject: Subject) -> tuple[object, ...]:
         task = subject.task
         start = subject.renderer.initial_state
-        return task.table.tolist(), task.state_names, task.symbol_names, subject.config.horizon, start
+        return task.transitions.tolist(), task.state_names, task.symbol_names, subject.config.horizon, start
 
     require(len(subjects) >= 1, "run", "name at least one run")
     for other in subjects[1:]:
@@ -106,8 +106,8 @@ def describe_task(subject: Subject) -> Json:
         "name": subject.config.task,
         "symbols": list(task.symbol_names),
         "states": list(task.state_names),
-        "table": task.table.tolist(),
-        "output": None if task.output is None else task.output.tolist(),
+        "table": task.transitions.tolist(),
+        "output": None if task.outputs is None else task.outputs.tolist(),
         "outputs": len(task.output_names),
         "initial": subject.renderer.initial_state,
         "horizon": subject.config.horizon,

@@ -14,25 +14,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import quote
 
 import tyro
 
-from internalize.analysis.open_run import open_run
 from internalize.configs.files import make_folder, write_output
 from internalize.configs.named import TrustOption
+from internalize.contract import RunState
 from internalize.display.terminal import errors_console, plain
 from internalize.errors import BadInput, require
-from internalize.explorer.bundle import Bundle, Progress, make_bundle
-from internalize.explorer.subject import last_run, open_subject
-from internalize.explorer.text import make_text_bundle
-from internalize.kinds.text.open_text import OpenText
 from internalize.runs.commands import Selection
 from internalize.runs.folder import Run
-from internalize.runs.index import Entry
-from internalize.runs.location import find_folders
+from internalize.runs.index import Entry, Store
+from internalize.runs.location import find_folders, runs_folder
 from internalize.runs.storage import read_rows
+
+if TYPE_CHECKING:
+    from internalize.explorer.bundle import Bundle, Progress
 
 SCRIPTS = ("model.js", "construction.js", "drawing.js", "board.js", "panels.js", "view.js")
 TEXT_SCRIPTS = ("drawing.js", "text.js")
@@ -108,6 +107,12 @@ def write_explorer(
 
 def bundle_of(runs: Sequence[Path | str], megabytes: float, progress: Progress) -> Bundle:
     """Of chains the models themselves, of text what they answered; one page shows one kind."""
+    from internalize.analysis.open_run import open_run
+    from internalize.explorer.bundle import make_bundle
+    from internalize.explorer.subject import open_subject
+    from internalize.explorer.text import make_text_bundle
+    from internalize.kinds.text.open_text import OpenText
+
     opened = [open_run(run, "cpu") for run in runs]
     texts = [run for run in opened if isinstance(run, OpenText)]
     if not texts:
@@ -266,6 +271,16 @@ def explore_command(arguments: ExploreArguments) -> None:
         return
     titles = plain(", ".join(str(model["title"]) for model in models))
     print(f"{out.resolve()}\n{size_and_models(out.stat().st_size, models)}: {titles}")
+
+
+def last_run(out: Path | None = None) -> Path:
+    """The run of chains or of text below `out` that was begun last and has a model."""
+    out = runs_folder() if out is None else out
+    require(out.is_dir(), "run", f"name a run: there is no folder {out} in which to look for the last one")
+    kinds = ("chain", "text")
+    runs = [entry for entry in Store(out).entries() if entry.kind in kinds and entry.state == RunState.DONE]
+    require(bool(runs), "run", f"name a run: {out} holds no finished run of the kind `chain` or `text`")
+    return out / max(runs, key=lambda entry: entry.created or "").path
 
 
 def size_and_models(size: int, models: list[dict[str, object]]) -> str:

@@ -15,15 +15,12 @@ from internalize.analysis.matrix import forced_hits
 from internalize.analysis.open_run import OpenChain, TracedInputs, open_chain
 from internalize.analysis.probe import stream_of
 from internalize.constructions.counter import CounterConstruction, build_counter
-from internalize.contract import RunState
 from internalize.curricula import Shown
-from internalize.errors import BadInput, require
+from internalize.errors import BadInput
 from internalize.kinds.chain.config import ChainConfig
 from internalize.measure.predictor import TransformerPredictor
 from internalize.measure.probes import count_hits, solve_probes
 from internalize.models.gpt2 import GPT2
-from internalize.runs.index import Store
-from internalize.runs.location import runs_folder
 from internalize.sequences import Renderer
 from internalize.tasks import Semiautomaton
 
@@ -160,16 +157,6 @@ class Subject:
 def open_subject(path: Path | str) -> Subject:
     """path: the run's folder or the beginning of its hash."""
     return Subject(open_chain(path, "cpu"))
-
-
-def last_run(out: Path | None = None) -> Path:
-    """The run of chains or of text below `out` that was begun last and has a model."""
-    out = runs_folder() if out is None else out
-    require(out.is_dir(), "run", f"name a run: there is no folder {out} in which to look for the last one")
-    kinds = ("chain", "text")
-    runs = [entry for entry in Store(out).entries() if entry.kind in kinds and entry.state == RunState.DONE]
-    require(bool(runs), "run", f"name a run: {out} holds no finished run of the kind `chain` or `text`")
-    return out / max(runs, key=lambda entry: entry.created or "").path
 
 
 PROBE_SAMPLES = 900

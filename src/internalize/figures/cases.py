@@ -12,7 +12,7 @@ from internalize.curricula import ScheduleConfig
 from internalize.figures.rows import FigureRow
 from internalize.kinds.chain.config import ChainConfig, EvaluationConfig, OptimizerConfig
 from internalize.kinds.chain.presets import LAPTOP, without_stages
-from internalize.models.gpt2 import ModelConfig
+from internalize.models.config import ModelConfig
 from internalize.runs.table import flat
 from internalize.runtime.kind import ExperimentConfig
 from internalize.sweeps import Case, Sweep, sweep_of

@@ -8,13 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from internalize.constructions.general import kind_of_order
 from internalize.contract import is_toy
 from internalize.curricula import Curriculum, find_curriculum
 from internalize.measure.cost import training_flops
-from internalize.models.gpt2 import ModelConfig
+from internalize.models.config import ModelConfig
 from internalize.runs.folder import Run
-from internalize.sequences import language_of
 from internalize.statistics import SUCCESS, Rate, Waiting
 from internalize.tasks.names import find_task
 
@@ -137,6 +135,8 @@ NEAR_CHANCE = 0.1
 
 def chain_columns(row: FigureRow, cases: Sequence[FigureRow]) -> dict[str, Any]:
     """order and its kind, MLP width, views per input, chance; of finished runs also how they ended."""
+    from internalize.constructions.general import kind_of_order
+
     columns: dict[str, Any] = {"mlp_width": row["model.mlp"] or 4 * row["model.width"]}
     counter = re.fullmatch(r"C(\d+)", row["task"])
     columns["order"] = int(counter[1]) if counter else None
@@ -281,6 +281,8 @@ def operations_until(
 
     Beyond the last row that there is, the run is taken to stay in its stage.
     """
+    from internalize.sequences import language_of
+
     if row.get("model.network") is not None:
         return None
     task = find_task(row["task"], "task", {})[0]

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field, make_dataclass, replace
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
-from torch import Tensor, nn
 
 from internalize.configs.codec import changed_fields, from_json, to_json
 from internalize.configs.command_line import parse, value_in
@@ -19,7 +18,6 @@ from internalize.configs.named import Copies, Source, TrustOption, is_object_nam
 from internalize.contract import Observer
 from internalize.errors import BadInput, require
 from internalize.kinds import KINDS, config_from_json, find_kind, prepare
-from internalize.measure.predictor import Predictor
 from internalize.runs.folder import SOURCES_INDEX, Run
 from internalize.runs.location import find_folder
 from internalize.runs.provenance import require_trusted_code
@@ -40,6 +38,11 @@ from internalize.runtime.fleet.seeds import SideBySide, report_side_by_side
 from internalize.runtime.forecast import Forecast
 from internalize.runtime.kind import Experiment, ExperimentConfig, Prepared
 from internalize.runtime.train import resume_prepared, train_prepared
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from internalize.measure.predictor import Predictor
 
 
 def train(

@@ -7,11 +7,13 @@ softmax and GELU are left out, as is usual. For any other network torch counts w
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from internalize.models.gpt2 import ModelConfig
-from internalize.models.language_model import LanguageModel
-from internalize.models.own_network import OwnNetwork
+from internalize.models.config import ModelConfig
+
+if TYPE_CHECKING:
+    from internalize.models.language_model import LanguageModel
+    from internalize.models.own_network import OwnNetwork
 
 
 def parameters(model: ModelConfig, vocabulary: int, context: int) -> int:
@@ -68,6 +70,8 @@ class NetworkCosts(Protocol):
 
 
 def costs_of(model: LanguageModel) -> NetworkCosts:
+    from internalize.models.own_network import OwnNetwork
+
     return CountedCosts(model) if isinstance(model, OwnNetwork) else ShapeCosts(model)
 
 

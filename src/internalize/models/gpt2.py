@@ -6,15 +6,14 @@ runs on any device and is what every faster path is compared with.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from internalize.configs.codec import LEFT_OUT_UNLESS_SET, typed
-from internalize.errors import require
+from internalize.models.config import ModelConfig
 from internalize.models.language_model import LanguageModel
 
 if TYPE_CHECKING:
@@ -22,75 +21,6 @@ if TYPE_CHECKING:
 
 LAYER_NORM_EPSILON = 1e-5
 ROTARY_BASE = 10_000.0
-DEEPEST = 1_000
-"""Layers. Each is made before anything is counted."""
-WIDEST = 100_000_000
-"""Units of a layer. The number of its weights must be one that can be counted."""
-
-Positions = Literal["absolute", "none", "rotary"]
-
-
-@dataclass(frozen=True)
-@typed("model")
-class ModelConfig:
-    """The shape of the transformer."""
-
-    depth: int = 4
-    """Number of layers."""
-    width: int = 512
-    """Embedding dimension d."""
-    heads: int = 128
-    """Attention heads; must divide the width."""
-    mlp: int | None = None
-    """Width of the MLP's hidden layer; four times the embedding dimension if not given."""
-    positions: Positions = "absolute"
-    """Position encoding: learned absolute ones (the paper's), none, or rotary."""
-    init_std: float = 0.02
-    """Standard deviation of the initial weights; into the residual stream they are √(2·depth) times smaller."""
-    network: str | None = field(default=None, metadata=LEFT_OUT_UNLESS_SET)
-    """Your own instead of GPT-2: module:name or file.py:name, called with (config, vocabulary, positions)."""
-
-    dropout: float | None = field(default=None, metadata=LEFT_OUT_UNLESS_SET)
-    """Share of embeddings, attention weights and residual updates set to 0 in a training step, as Hugging
-    Face's GPT-2 does it (0.1 there); nothing is dropped if not given. Slower: only the plain path has it."""
-
-    def __post_init__(self) -> None:
-        require(self.depth >= 1, "model.depth", f"must be at least 1, got {self.depth}")
-        good = self.depth <= DEEPEST
-        require(
-            good, "model.depth", f"must be at most {DEEPEST:,}: each layer takes its time, got {self.depth:,}"
-        )
-        require(self.width >= 1, "model.width", f"must be at least 1, got {self.width}")
-        require(self.heads >= 1, "model.heads", f"must be at least 1, got {self.heads}")
-        require(
-            self.width % self.heads == 0,
-            "model.heads",
-            f"must divide model.width = {self.width}, got {self.heads}",
-        )
-        require(self.mlp is None or self.mlp >= 1, "model.mlp", f"must be at least 1, got {self.mlp}")
-        for name, size in (("width", self.width), ("mlp", self.mlp or 1)):
-            good = size <= WIDEST or self.network is not None  # whose width may mean anything
-            require(good, f"model.{name}", f"must be at most {WIDEST:,}: no machine holds more, got {size:,}")
-        good = 0 < self.init_std < float("inf")
-        require(good, "model.init-std", f"must be more than 0 and finite, got {self.init_std}")
-        good = self.dropout is None or 0 < self.dropout < 1
-        require(good, "model.dropout", f"must lie between 0 and 1 (leave it out for none), got {self.dropout}")
-        if self.dropout is not None:
-            own = self.network is not None
-            require(not own, "model.dropout", "must be left out with model.network: it is the built-in GPT-2's")
-            rotary = self.positions == "rotary"
-            require(not rotary, "model.dropout", "must be left out with rotary positions: not built")
-        if self.positions == "rotary":
-            even = (self.width // self.heads) % 2 == 0
-            require(even, "model.positions", "rotary needs heads of even size (model.width / model.heads)")
-
-    @property
-    def head_size(self) -> int:
-        return self.width // self.heads
-
-    @property
-    def mlp_width(self) -> int:
-        return 4 * self.width if self.mlp is None else self.mlp
 
 
 class Conv1D(nn.Module):

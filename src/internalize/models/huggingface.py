@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from safetensors import SafetensorError
 from safetensors.torch import load_file
@@ -17,9 +17,7 @@ from torch import Tensor
 
 from internalize.errors import BadInput, require
 from internalize.models.gpt2 import GPT2, LAYER_NORM_EPSILON
-
-if TYPE_CHECKING:
-    pass
+from internalize.models.language_model import LanguageModel
 
 
 def is_exportable(model: GPT2) -> bool:
@@ -131,3 +129,12 @@ def read_weights(folder: Path, field: str) -> dict[str, Tensor]:
         return load_file(path)
     except (SafetensorError, OSError) as error:
         raise BadInput(field, f"cannot read {path}: {error}") from None
+
+
+def starting_weights(model: LanguageModel, path: Path, field: str) -> dict[str, Tensor]:
+    """The weights in the file under the model's own names, refused where they do not fit it."""
+    weights = read_weights(path, field)
+    if isinstance(model, GPT2):  # folders of other people's name the same weights in several ways
+        weights = fitting_weights(model, weights, field)
+    model.require_fit(weights, field)
+    return weights

@@ -14,7 +14,7 @@ from internalize.errors import require
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
 
-    from internalize.models.gpt2 import ModelConfig
+    from internalize.models.config import ModelConfig
 
 
 class LanguageModel(nn.Module, ABC):

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
+from internalize.models.config import Precision
 from internalize.models.parameters import digest_of
-from internalize.models.path import Precision
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float

@@ -13,7 +13,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from internalize.configs.named import Copies, Source, is_object_name, load_object
 from internalize.errors import BadInput, require
-from internalize.models.gpt2 import GPT2, ModelConfig
+from internalize.models.config import ModelConfig
+from internalize.models.gpt2 import GPT2
 from internalize.models.language_model import LanguageModel
 
 if TYPE_CHECKING:

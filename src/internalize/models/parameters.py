@@ -6,15 +6,11 @@ AdamW has decoupled weight decay on every parameter, and one step is one fused o
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
-
-from internalize.errors import require
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -37,27 +33,6 @@ def flatten_parameters(module: nn.Module) -> tuple[Float[Tensor, " numel"], Floa
         parameter.grad = gradient[start:end].view(parameter.shape)
         start = end
     return flat, gradient
-
-
-@dataclass(frozen=True)
-class AdamWConfig:
-    """What every kind that trains by AdamW lets one choose."""
-
-    lr: float = 3e-4
-    """Learning rate."""
-    betas: tuple[float, float] = (0.9, 0.95)
-    """Decay of the running mean and of the running square of the gradient."""
-    weight_decay: float = 0.01
-    """Decoupled weight decay, on every parameter that is trained."""
-    reset: bool = True
-    """Forget the optimizer's state at every stage end, as the paper does; no-reset keeps it."""
-
-    def __post_init__(self) -> None:
-        require(0 < self.lr < math.inf, "optimizer.lr", f"must be more than 0 and finite, got {self.lr}")
-        good = all(0 <= beta < 1 for beta in self.betas)
-        require(good, "optimizer.betas", f"must lie in [0, 1), got {self.betas}")
-        good = 0 <= self.weight_decay < math.inf
-        require(good, "optimizer.weight-decay", f"must be 0 or more and finite, got {self.weight_decay}")
 
 
 class AdamW:

@@ -14,14 +14,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from internalize.models.gpt2 import GPT2, ModelConfig, logits_with_dropout
+from internalize.models.config import ModelConfig, Precision
+from internalize.models.gpt2 import GPT2, logits_with_dropout
 from internalize.models.language_model import LanguageModel
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
-
-Precision = Literal["fp32", "bf16"]
-"""bf16: matrix products in bfloat16; weights, optimizer, layer norm and softmax stay in fp32."""
 
 
 @dataclass

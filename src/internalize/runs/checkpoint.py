@@ -8,15 +8,13 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from internalize.errors import RunWarning, require
 from internalize.runs.storage import require_file, write_atomically
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 KEPT = 2
 """How many checkpoints stay: if the newest one turns out damaged there is one before it."""
@@ -43,6 +41,8 @@ class Checkpoint:
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], scalars: Mapping[str, Any]) -> None:
     """Write tensors and JSON scalars to one file, atomically and with a checksum."""
+    from safetensors.torch import save
+
     # clone: safetensors refuses views into one flat tensor
     plain = {name: tensor.detach().to("cpu").contiguous().clone() for name, tensor in tensors.items()}
     text = json.dumps(scalars, sort_keys=True)
@@ -62,6 +62,8 @@ def _same_bytes_every_time(content: bytes) -> bytes:
 
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Read what `save_tensors` wrote; `Damaged` if any of it is different."""
+    from safetensors import SafetensorError, safe_open
+
     try:
         require_file(path)
         with safe_open(path, framework="pt") as file:
@@ -80,6 +82,8 @@ def save_checkpoint(folder: Path, identity: str, checkpoint: Checkpoint) -> Path
 
     identity: digest of what the run computes, so that no checkpoint is ever taken for another run's.
     """
+    import torch
+
     folder.mkdir(exist_ok=True)
     path = folder / f"{checkpoint.step:012d}.safetensors"
     scalars = {"identity": identity, "state": checkpoint.scalars, "measured": checkpoint.measured}
@@ -116,6 +120,8 @@ def checkpoints(folder: Path) -> list[Path]:
 
 
 def _checksum(tensors: Mapping[str, Tensor], text: str) -> str:
+    import torch
+
     digest = hashlib.blake2b(text.encode(), digest_size=16)
     for name in sorted(tensors):
         tensor = tensors[name]

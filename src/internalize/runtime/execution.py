@@ -10,9 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
-
-import torch
+from typing import TYPE_CHECKING, Any, Literal
 
 from internalize.configs.codec import typed
 from internalize.contract import Observer, named, shortcomings, still_speaking
@@ -32,6 +30,9 @@ from internalize.runs.location import runs_folder
 from internalize.runs.provenance import usable_cores
 from internalize.runs.trackers import TrackerName
 from internalize.runtime.kind import Prepared
+
+if TYPE_CHECKING:
+    import torch
 
 KeepStages = Literal["all", "some", "none"]
 MOST_THREADS = 4_096
@@ -74,6 +75,8 @@ class Execution:
 
 def resolve_device(name: str) -> torch.device:
     """The device of that name, refused with a clear line where this machine has none."""
+    import torch
+
     available = {
         "cpu": True,
         "cuda": torch.cuda.is_available(),
@@ -96,6 +99,8 @@ def keeps_stage(policy: KeepStages, stage: int, last: int) -> bool:
 @contextmanager
 def surroundings(run: Run, execution: Execution) -> Iterator[torch.device]:
     """The device and the threads to compute with: as the user wants, or as the run had them before."""
+    import torch
+
     before = run.provenance()
     device: str = execution.device
     count = execution.threads or before.get("threads", 1)
@@ -112,6 +117,8 @@ def surroundings(run: Run, execution: Execution) -> Iterator[torch.device]:
 @contextmanager
 def threads(count: int | None) -> Iterator[None]:
     """Compute with so many processor threads while the block runs; one if not given."""
+    import torch
+
     wanted, cores = count or 1, usable_cores()
     if wanted > cores:
         _warn_of_waiting(wanted, cores)

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Literal
 
-from internalize.constructions import transformer as memory
 from internalize.errors import require
 from internalize.runs.checkpoint import KEPT
 from internalize.runtime.execution import KeepStages, keeps_stage
@@ -88,6 +87,8 @@ class Forecast:
         if device.type != "cpu" and not self.on_processor:
             self.require_sense()
             return
+        from internalize.constructions import transformer as memory
+
         for need in self.least:
             memory.require_memory(need.bytes, need.field, need.what)
         self.require_time()

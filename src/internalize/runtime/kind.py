@@ -13,19 +13,17 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
-import torch
-from torch import Tensor
-
 from internalize.configs.codec import checked, to_json
 from internalize.configs.named import Copies, Source, find_source, is_object_name, load_object
 from internalize.contract import Json, Row, Stage
 from internalize.errors import BadInput, require
-from internalize.measure.predictor import Predictor
 from internalize.runs.folder import Identity
 
 if TYPE_CHECKING:
     import torch
+    from torch import Tensor
 
+    from internalize.measure.predictor import Predictor
     from internalize.runtime.execution import KeepStages
     from internalize.runtime.forecast import Forecast
 
@@ -280,7 +278,10 @@ class Experiment(Protocol[S]):
         """The model as a predictor that may spend `budget` (None: as much as it wants)."""
 
 
-CPU = torch.device("cpu")
+def cpu() -> torch.device:
+    import torch
+
+    return torch.device("cpu")
 
 
 @dataclass(frozen=True)
@@ -292,9 +293,11 @@ class Streams:
     """
 
     seed: int
-    device: torch.device = CPU
+    device: torch.device = field(default_factory=cpu)
 
     def __call__(self, name: str, step: int = 0) -> torch.Generator:
+        import torch
+
         key = hashlib.blake2b(f"{self.seed}/{name}/{step}".encode(), digest_size=8).digest()
         # torch takes seeds up to 2^63 on every device
         return torch.Generator(self.device).manual_seed(int.from_bytes(key, "big") >> 1)

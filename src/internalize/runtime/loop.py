@@ -14,10 +14,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from types import FrameType
-from typing import Any
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from internalize.contract import Observer, Row, RunState, Stage
 from internalize.errors import Interrupted, RunFailed, RunWarning
@@ -28,6 +25,9 @@ from internalize.runs.provenance import read_times
 from internalize.runs.storage import Journal
 from internalize.runtime.execution import Execution, keeps_stage
 from internalize.runtime.kind import Experiment, S, State, Streams
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def execute(
@@ -270,6 +270,8 @@ def _is_finite(value: Any) -> bool:
 
 def _refuse_unless_finite(tensors: Mapping[str, Tensor], stage: Stage) -> None:
     """A state from which nothing good can come must not push out the last good checkpoint."""
+    import torch
+
     for name, tensor in tensors.items():
         if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
             raise Diverged(f"{name} is not finite at step {stage.step}")

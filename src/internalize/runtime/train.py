@@ -5,8 +5,7 @@ from __future__ import annotations
 import shlex
 import warnings
 from collections.abc import Sequence
-
-import torch
+from typing import TYPE_CHECKING
 
 from internalize.configs.named import Source
 from internalize.contract import Observer, Row, RunState
@@ -20,6 +19,9 @@ from internalize.runs.trackers import find_trackers
 from internalize.runtime.execution import Execution, resolve_device, surroundings, threads
 from internalize.runtime.kind import Prepared, Streams
 from internalize.runtime.loop import StopNow, compute, execute, listening
+
+if TYPE_CHECKING:
+    import torch
 
 
 def train_prepared(prepared: Prepared, execution: Execution, observers: Sequence[Observer] = ()) -> Run:

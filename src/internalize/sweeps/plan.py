@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from internalize.errors import BadInput, closest, require
 from internalize.runtime.execution import Execution, resolve_device, threads
 from internalize.runtime.forecast import Forecast
-from internalize.runtime.kind import CPU, Prepared
+from internalize.runtime.kind import Prepared, cpu
 from internalize.sweeps.sweep import Sweep
 
 
@@ -27,7 +27,7 @@ class Costs:
     def __call__(self, prepared: Prepared) -> Forecast:
         key = json.dumps([prepared.identity.kind, {**prepared.identity.config, "seed": 0}], sort_keys=True)
         if key not in self._known:
-            self._known[key] = prepared.kind.forecast(prepared, CPU, self._keep_stages)
+            self._known[key] = prepared.kind.forecast(prepared, cpu(), self._keep_stages)
             prepared.release()
         return self._known[key]
 

@@ -6,12 +6,6 @@ As a file:  {"name": "both", "inputs": 2, "gates": [["y", "and", "x1", "x2"]], "
 The inputs are called x1 … xd. A gate may read inputs and other gates, written before or after it, as long as
 nothing goes round in a circle. `hints` names the gates whose values are shown, in the order in which they are
 computed: the last one is taken away first. Not given, it is every gate but the output.
-
-Inputs with hints: a circuit's input bits, its gates' values as further inputs, and the label (paper §5).
-
-At stage r the r rightmost of the H hints are removed: replaced by noise, or by the neutral value. Bits are
-0 and 1 in the binary form; in the bipolar form a bit b is written (-1)^b, so that ⊕ becomes a product and the
-neutral 0 becomes 1.
 """
 
 from __future__ import annotations
@@ -22,24 +16,26 @@ from dataclasses import dataclass
 from functools import cached_property, reduce
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from internalize.configs.files import read_data
 from internalize.configs.named import Copies, Source, is_object_name, load_object
 from internalize.errors import BadInput, closest, require
 from internalize.tasks.names import SUFFIXES
-from internalize.tasks.parity import uniform_inputs
 
-# Circuits ------------------------------------------------------------------------------------------------
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Operation = Literal["and", "or", "xor", "not", "majority"]
 OPERATIONS: tuple[str, ...] = get_args(Operation)
 BitArray = NDArray[np.uint8]
+Form = Literal["bipolar", "binary"]
+"""How bits are written, for a network that reads them."""
+Replacement = Literal["noise", "neutral"]
+"""What stands in the place of a hint that is no longer shown."""
 
 
 @dataclass(frozen=True)
@@ -122,6 +118,8 @@ class Circuit:
 
     def evaluate(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """(batch, d) uint8 bits to (batch, H) hints and (batch,) labels, uint8."""
+        import torch
+
         values: dict[str, BitArray] = dict(
             zip(self.input_names, np.ascontiguousarray(x.numpy().T), strict=True)
         )
@@ -243,98 +241,3 @@ def _users_circuit(made: object, text: str, field: str) -> Circuit:
     require(isinstance(circuit, Circuit), field, f"{text} is not a Circuit but {circuit!r}")
     assert isinstance(circuit, Circuit)
     return circuit
-
-
-# Their gates as hints ------------------------------------------------------------------------------------
-
-Form = Literal["bipolar", "binary"]
-Replacement = Literal["noise", "neutral"]
-
-
-def written(bits: Tensor, form: Form) -> Tensor:
-    """Bits as the numbers that a network reads, float32."""
-    numbers = bits.to(torch.float32, copy=True)
-    return numbers if form == "binary" else numbers.mul_(-2.0).add_(1.0)
-
-
-def middle(form: Form) -> float:
-    """The number between the two labels: on which side an output lies is the answer."""
-    return 0.5 if form == "binary" else 0.0
-
-
-def neutral_number(form: Form) -> float:
-    """What the neutral bit 0 is written as."""
-    return 0.0 if form == "binary" else 1.0
-
-
-def answers(outputs: Tensor, form: Form) -> Tensor:
-    """(batch,) outputs of a network to the (batch,) bits that they mean, int64."""
-    above = outputs > middle(form)
-    return (above if form == "binary" else ~above).to(torch.int64)
-
-
-@dataclass(frozen=True)
-class Bits:
-    """A sample in bits; all tensors are uint8."""
-
-    x: Tensor
-    """(batch, d)."""
-    hints: Tensor
-    """(batch, H): those that are shown, and what stands for the others."""
-    label: Tensor
-    """(batch,): the clean label."""
-    noisy_label: Tensor
-    """(batch,): flipped with the noise's probability."""
-
-
-@dataclass(frozen=True)
-class HintedTask:
-    """A circuit and how its hints are shown."""
-
-    circuit: Circuit
-    replacement: Replacement = "noise"
-    label_noise: float = 0.0
-    """Probability that a label is flipped."""
-    bias: float = 0.5
-    """Share of ones in a biased input."""
-    biased_share: float = 0.0
-    """How many of the inputs are biased; the others are uniform."""
-
-    @property
-    def hints(self) -> int:
-        """H, the number of hints."""
-        return len(self.circuit.hint_names)
-
-    def sample(self, removed: Tensor, batch: int, generator: torch.Generator) -> Bits:
-        """A batch for each entry of `removed`, the (steps,) numbers of hints removed; consumes the generator.
-
-        The rows of a step are consecutive: row s·batch is the first of step s.
-        """
-        count, d, hints = len(removed) * batch, self.circuit.inputs, self.hints
-        drawn = uniform_inputs(count, d + hints, generator)
-        x = self._inputs(drawn[:, :d].contiguous(), generator)
-        values, label = self.circuit.evaluate(x)
-        instead = drawn[:, d:] if self.replacement == "noise" else torch.zeros_like(values)
-        shown = torch.arange(hints) < hints - removed[:, None]
-        seen = torch.where(shown.repeat_interleave(batch, dim=0), values, instead)
-        flipped = torch.zeros_like(label)
-        if self.label_noise > 0:
-            flipped = (self._uniform(count, generator) < self.label_noise).to(torch.uint8)
-        return Bits(x, seen, label, label ^ flipped)
-
-    def _inputs(self, uniform: Tensor, generator: torch.Generator) -> Tensor:
-        """Some of the uniform inputs made biased, where the task says so."""
-        if self.biased_share == 0:
-            return uniform
-        count, d = uniform.shape
-        biased = (self._uniform(count * d, generator).view(count, d) < self.bias).to(torch.uint8)
-        chosen = self._uniform(count, generator) < self.biased_share
-        return torch.where(chosen[:, None], biased, uniform)
-
-    def _uniform(self, count: int, generator: torch.Generator) -> Tensor:
-        return torch.rand(count, generator=generator, device=generator.device).cpu()
-
-
-def numbers(bits: Bits, form: Form) -> Tensor:
-    """(batch, d + H) float32: what a network with places for hints reads."""
-    return written(torch.cat([bits.x, bits.hints], dim=1), form)

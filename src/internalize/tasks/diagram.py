@@ -72,7 +72,7 @@ def draw_diagram(task: Semiautomaton) -> Figure:
 def merged_arrows(task: Semiautomaton, symbols: Sequence[int]) -> list[Arrow]:
     """Arrows of these symbols, parallel ones as one, by source and target."""
     shared: dict[tuple[int, int], list[int]] = defaultdict(list)
-    rows = task.table.tolist()
+    rows = task.transitions.tolist()
     for source in range(task.inner_states):
         for symbol in symbols:
             shared[source, rows[source][symbol]].append(symbol)
@@ -195,15 +195,15 @@ def _draw_start(axes: Any, point: Point, circle: Circle) -> None:
 
 
 def _answers_yes(task: Semiautomaton, state: int) -> bool:
-    return task.output is not None and task.state_names[int(task.output[state])] == "yes"
+    return task.outputs is not None and task.state_names[int(task.outputs[state])] == "yes"
 
 
 def _state_labels(task: Semiautomaton) -> list[str]:
     """The states' names, with what they answer where a double ring does not say it."""
     names = list(task.state_names[: task.inner_states])
-    if task.output is None or set(task.output_names) <= {"yes", "no"}:
+    if task.outputs is None or set(task.output_names) <= {"yes", "no"}:
         return names
-    said = [task.state_names[output] for output in task.output.tolist()]
+    said = [task.state_names[output] for output in task.outputs.tolist()]
     return [f"{name}/{output}" for name, output in zip(names, said, strict=False)]
 
 

@@ -184,7 +184,7 @@ class Structure:
 
 def structure_of(task: Semiautomaton) -> Structure | None:
     """None where the symbols generate more transformations than can be looked into."""
-    symbols = [tuple(column) for column in task.table.T.tolist()]
+    symbols = [tuple(column) for column in task.transitions.T.tolist()]
     maps = generated(symbols)
     if maps is None:
         return None

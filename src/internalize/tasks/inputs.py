@@ -10,11 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from internalize.errors import BadInput, require
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,8 @@ class InputDistribution:
 
     def sample(self, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
         """Symbols (shape) int64, on the generator's device; consumes the generator."""
+        import torch
+
         device = generator.device
         if self.is_uniform:
             return torch.randint(len(self.probabilities), shape, generator=generator, device=device)
@@ -75,6 +79,8 @@ def all_inputs(symbols: int, length: int, chunk: int) -> Iterator[Tensor]:
 
     Within a piece the last places go through all their patterns, which are made once.
     """
+    import torch
+
     places = 0
     while places < length and symbols ** (places + 1) <= chunk:
         places += 1
@@ -88,6 +94,8 @@ def all_inputs(symbols: int, length: int, chunk: int) -> Iterator[Tensor]:
 
 def _digits(numbers: Tensor, base: int, count: int) -> Tensor:
     """(n,) whole numbers to their (n, count) digits, the highest first."""
+    import torch
+
     return numbers[:, None] // base ** torch.arange(count - 1, -1, -1) % base
 
 
@@ -109,6 +117,8 @@ class Split:
 
     def held_out(self, symbols: Tensor) -> Tensor:
         """(…, T) symbols to (…) whether the input is held out."""
+        import torch
+
         mixed = _mix(torch.full(symbols.shape[:-1], _signed(self.salt), device=symbols.device))
         for t in range(symbols.shape[-1]):
             mixed = _mix(mixed + symbols[..., t] + 1)
@@ -154,6 +164,8 @@ def one_side(inputs: InputDistribution, split: Split | None, held_out: bool) -> 
 
 def require_both_sides(split: Split, horizon: int, inputs: InputDistribution, ood: InputDistribution) -> None:
     """Refuse a split that leaves nothing to train on, or nothing to measure."""
+    import torch
+
     for distribution, held_out in ((inputs, False), (inputs, True), (ood, True)):
         one_side(distribution, split, held_out).sample((1, horizon), torch.Generator().manual_seed(0))
 

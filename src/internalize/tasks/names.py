@@ -92,11 +92,11 @@ def data_of(task: Semiautomaton) -> dict[str, Any]:
         "name": task.name,
         "states": list(task.state_names[:inner]),
         "symbols": list(task.symbol_names),
-        "transitions": task.table[:inner].tolist(),
+        "transitions": task.transitions[:inner].tolist(),
         "initial_state": task.initial_state,
     }
-    if task.output is not None:
-        data["outputs"] = [task.state_names[said] for said in task.output[:inner].tolist()]
+    if task.outputs is not None:
+        data["outputs"] = [task.state_names[said] for said in task.outputs[:inner].tolist()]
     return data
 
 
@@ -247,11 +247,11 @@ def _print_task(task: Semiautomaton) -> None:
         console.print("too many to print; --json prints all of them")
         return
     names = [escape(name) for name in task.state_names]  # a user's name may look like markup
-    rows = [[names[q], *(names[t] for t in row)] for q, row in enumerate(task.table[:inner].tolist())]
+    rows = [[names[q], *(names[t] for t in row)] for q, row in enumerate(task.transitions[:inner].tolist())]
     columns = ["state \\ symbol", *map(escape, task.symbol_names)]
-    if task.output is not None:
+    if task.outputs is not None:
         columns.append("answers")
-        for row, said in zip(rows, task.output.tolist(), strict=False):
+        for row, said in zip(rows, task.outputs.tolist(), strict=False):
             row.append(names[said])
     console.print(results_table("", columns, rows))
 

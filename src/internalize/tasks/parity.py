@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from internalize.errors import require
 from internalize.tasks.inputs import all_inputs
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
 
 MOST_ENUMERATED = 24
 """The largest d for which all 2^d inputs are looked at: beyond, a sample has to do."""
@@ -52,6 +55,8 @@ class HiddenParity:
 
     def indicator(self, prefix: int) -> Tensor:
         """(d,) float64: 1 on i_1 … i_prefix, 0 elsewhere."""
+        import torch
+
         found = torch.zeros(self.d, dtype=torch.float64)
         found[self.columns[:prefix]] = 1.0
         return found
@@ -59,6 +64,8 @@ class HiddenParity:
 
 def random_parity(d: int, k: int, generator: torch.Generator) -> HiddenParity:
     """k different coordinates of d in random order; consumes the generator."""
+    import torch
+
     require(1 <= k <= d, "k", f"must lie in 1…d = {d}, got {k}")
     order = torch.randperm(d, generator=generator, device=generator.device)[:k]
     return HiddenParity(d, tuple(i + 1 for i in order.tolist()))
@@ -66,6 +73,8 @@ def random_parity(d: int, k: int, generator: torch.Generator) -> HiddenParity:
 
 def uniform_inputs(count: int, d: int, generator: torch.Generator) -> Tensor:
     """(count, d) uint8: bits drawn uniformly, eight from each random byte; consumes the generator."""
+    import torch
+
     shape = (count, (d + 7) // 8)
     drawn = torch.randint(256, shape, dtype=torch.uint8, generator=generator, device=generator.device)
     return torch.from_numpy(np.unpackbits(drawn.cpu().numpy(), axis=1, count=d))
@@ -73,5 +82,7 @@ def uniform_inputs(count: int, d: int, generator: torch.Generator) -> Tensor:
 
 def all_bits(d: int) -> Iterator[Tensor]:
     """All 2^d inputs, each once, in blocks of (at most 2^16, d) uint8; the first coordinates change fastest."""
+    import torch
+
     for block in all_inputs(2, d, 2**BLOCK_BITS):
         yield block.to(torch.uint8).flip(1)

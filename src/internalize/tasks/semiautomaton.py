@@ -9,12 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
 from internalize.errors import BadInput, closest, require
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
 
 LARGEST_TABLE = 10_000_000
 """Most entries of a transition table; beyond it the task would not fit beside its model on a laptop."""
@@ -25,19 +29,21 @@ class Semiautomaton:
     """q_t = δ(q_{t-1}, σ_t), with δ as a table."""
 
     name: str
-    table: Tensor
+    transitions: NDArray[np.int64]
     """δ: (states, symbols) int64, entries in 0 … states-1."""
     state_names: tuple[str, ...]
     symbol_names: tuple[str, ...]
     initial_state: int = 0
-    output: Tensor | None = None
+    outputs: NDArray[np.int64] | None = None
     """(states,) int64: what a trace shows in place of its last state; None: the state itself."""
     output_names: tuple[str, ...] = ()
     """The names of the outputs, which are also the last of `state_names`."""
+    device: torch.device | str = "cpu"
+    """Where `table` and `output` are."""
 
     @property
     def states(self) -> int:
-        return self.table.shape[0]
+        return self.transitions.shape[0]
 
     @property
     def inner_states(self) -> int:
@@ -46,7 +52,21 @@ class Semiautomaton:
 
     @property
     def symbols(self) -> int:
-        return self.table.shape[1]
+        return self.transitions.shape[1]
+
+    @cached_property
+    def table(self) -> Tensor:
+        """δ as a tensor, for whoever computes with it: only this loads torch."""
+        import torch
+
+        return torch.as_tensor(self.transitions, device=self.device)
+
+    @cached_property
+    def output(self) -> Tensor | None:
+        """The outputs as a tensor."""
+        import torch
+
+        return None if self.outputs is None else torch.as_tensor(self.outputs, device=self.device)
 
     @cached_property
     def _flat_table(self) -> Tensor:
@@ -54,6 +74,8 @@ class Semiautomaton:
 
     def final_shares(self, probabilities: Sequence[float], horizon: int, initial_state: int) -> Tensor:
         """(states,) float64: how often independent symbols end in each state (or output), not sampled."""
+        import torch
+
         targets = self.table.flatten().cpu()
         symbol = torch.tensor(probabilities, dtype=torch.float64)
         share = torch.zeros(self.states, dtype=torch.float64)
@@ -80,8 +102,7 @@ class Semiautomaton:
 
     def to(self, device: torch.device | str) -> Semiautomaton:
         """The same semiautomaton with its table on the device."""
-        output = None if self.output is None else self.output.to(device)
-        return replace(self, table=self.table.to(device), output=output)
+        return replace(self, device=device)
 
 
 Row = Sequence[Any] | Mapping[Any, Any]
@@ -108,7 +129,7 @@ def semiautomaton(
     table = [_targets(row, number, q) for q, row in enumerate(listed)]
     made = Semiautomaton(
         name=name,
-        table=torch.tensor(table, dtype=torch.int64),
+        transitions=np.asarray(table, dtype=np.int64),
         state_names=names,
         symbol_names=_names(symbol_names, len(listed[0]), "symbols"),
         initial_state=_state(initial_state, number, "initial_state"),
@@ -205,26 +226,26 @@ def _with_output(task: Semiautomaton, said: Sequence[str]) -> Semiautomaton:
     taken = [name for name in names if name in task.state_names]
     require(not taken, "outputs", f"{taken} are names of states too: each needs a name of its own")
     first = task.states
-    own = first + torch.arange(len(names))
+    own = first + np.arange(len(names))
     return replace(
         task,
-        table=torch.cat([task.table, own[:, None].expand(-1, task.symbols)]),
+        transitions=np.concatenate([task.transitions, own[:, None].repeat(task.symbols, axis=1)]),
         state_names=(*task.state_names, *names),
-        output=torch.cat([torch.tensor([first + names.index(output) for output in said]), own]),
+        outputs=np.concatenate([np.asarray([first + names.index(output) for output in said]), own]),
         output_names=names,
     )
 
 
 def direct_product(left: Semiautomaton, right: Semiautomaton) -> Semiautomaton:
     """Both run side by side: states and symbols are pairs, the left one changing slowest."""
-    plain = left.output is None and right.output is None
+    plain = left.outputs is None and right.outputs is None
     require(plain, "task", f"{left.name}x{right.name}: tasks with outputs have no product")
     size = left.states * right.states * left.symbols * right.symbols
     require(size <= LARGEST_TABLE, "task", f"{left.name}x{right.name} would have {size} transitions")
-    table = left.table[:, None, :, None] * right.states + right.table[None, :, None, :]
+    table = left.transitions[:, None, :, None] * right.states + right.transitions[None, :, None, :]
     return Semiautomaton(
         name=f"{left.name}x{right.name}",
-        table=table.reshape(left.states * right.states, left.symbols * right.symbols),
+        transitions=table.reshape(left.states * right.states, left.symbols * right.symbols),
         state_names=_pairs(left.state_names, right.state_names),
         symbol_names=_pairs(left.symbol_names, right.symbol_names),
         initial_state=left.initial_state * right.states + right.initial_state,

@@ -91,7 +91,7 @@ def columns(row: FigureRow, cases: Sequence[FigureRow]) -> dict[str, Any]:
 def draw(material: DrawingMaterial) -> Drawing:
     """Accuracy without hints over training samples: a line the mean over seeds, a band from least to most."""
     from internalize.display.plots import draw_hint_accuracy
-    from internalize.kinds.hints.evaluation import curve_rows, curves, in_order
+    from internalize.kinds.hints.commands import curve_rows, curves, in_order
 
     first = material.rows[0]
     rows = [row for row in material.rows if row["d"] == first["d"]]

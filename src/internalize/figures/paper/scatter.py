@@ -37,7 +37,7 @@ from internalize.figures.figure import (
 from internalize.figures.numbers import WithField
 from internalize.figures.rates import MoreOften, RateAbove, RateBelow
 from internalize.figures.rows import FigureRow, chain_columns, group
-from internalize.models.gpt2 import ModelConfig
+from internalize.models.config import ModelConfig
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing

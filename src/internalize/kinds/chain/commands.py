@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated
 
-import torch
 import tyro
 
 from internalize.configs.named import own_files
@@ -16,10 +15,10 @@ from internalize.kinds import prepare
 from internalize.kinds.chain.config import ChainConfig
 from internalize.kinds.chain.presets import PresetName, as_laptop, preset_in
 from internalize.kinds.entrance import ConfigOption, config_in, run_experiment
-from internalize.models.gpt2 import ModelConfig
+from internalize.models.config import ModelConfig
 from internalize.runtime.execution import Execution, resolve_device
 from internalize.runtime.fleet.seeds import SideBySide
-from internalize.runtime.kind import Prepared
+from internalize.runtime.kind import Prepared, cpu
 
 
 @dataclass(frozen=True)
@@ -57,10 +56,12 @@ def train_command(arguments: TrainArguments) -> int | None:
 
 def require_chosen(config: ChainConfig, execution: Execution) -> None:
     """Refuse hours of work on the paper's own model where the user has said nothing about the model."""
-    if config.model != ModelConfig() or resolve_device(execution.device).type != "cpu":
+    if config.model != ModelConfig():
         return
     with own_files():
         prepared = prepare(config)
+    if resolve_device(execution.device).type != "cpu":
+        return
     if prepared.folder(execution.out).exists():  # it was asked for before
         return
     seconds, small = (_rough_seconds(of) for of in (prepared, prepare(as_laptop(config))))
@@ -74,6 +75,6 @@ def require_chosen(config: ChainConfig, execution: Execution) -> None:
 
 
 def _rough_seconds(prepared: Prepared) -> float:
-    forecast = prepared.kind.forecast(prepared, torch.device("cpu"))
-    forecast.require_memory(torch.device("cpu"))
+    forecast = prepared.kind.forecast(prepared, cpu())
+    forecast.require_memory(cpu())
     return forecast.rough_seconds

@@ -7,28 +7,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-import torch
-from torch import Tensor
-
 from internalize.configs.codec import LEFT_OUT_UNLESS_SET, typed
 from internalize.configs.named import Copies, Source
 from internalize.curricula import Curriculum, ScheduleConfig, find_curriculum
 from internalize.curricula.curriculum import Reach, add_rehearsal
 from internalize.errors import BadInput, require, require_seed
-from internalize.models.gpt2 import GPT2, ModelConfig
-from internalize.models.huggingface import fitting_weights, read_weights
-from internalize.models.language_model import LanguageModel
-from internalize.models.own_network import OwnNetwork, find_network
-from internalize.models.parameters import AdamWConfig
-from internalize.models.path import Precision
+from internalize.models.config import AdamWConfig, ModelConfig, Precision
 from internalize.runs.folder import Run
 from internalize.runs.location import split_stage
-from internalize.sequences import language_of
 from internalize.tasks.inputs import Split, parse_inputs, require_both_sides
 from internalize.tasks.names import find_task
 
 if TYPE_CHECKING:
+    import torch
+
     from internalize.kinds.chain.experiment import ChainExperiment
+    from internalize.tasks.semiautomaton import Semiautomaton
 
 LONGEST = 2_000
 """The largest horizon: a curriculum has as many stages, of as many states."""
@@ -239,17 +233,29 @@ class ChainConfig:
             why = "with model.network: only the built-in GPT-2 has"
             require(self.kernel != "fast", "kernel", f"cannot be fast {why} a fast path")
             require(self.precision == "fp32", "precision", f"must be fp32 {why} bfloat16 products")
+        sources = (task_source, curriculum_source, *self._check_model(task, curriculum, copies))
+        return [source for source in sources if source is not None]
+
+    def _check_model(
+        self, task: Semiautomaton, curriculum: Curriculum, copies: Copies
+    ) -> tuple[Source | None, Source | None]:
+        """Refuse a network that cannot be made, and weights that do not fit it. Returns the user's files."""
+        import torch
+
+        from internalize.models.huggingface import starting_weights
+        from internalize.models.own_network import OwnNetwork, find_network
+        from internalize.sequences import language_of
+
         language = language_of(task, curriculum, 0)
         make_model, network_source = find_network(self.model, copies)
         with torch.device("meta"):  # of GPT-2 only the shapes are needed
             model = make_model(language.vocabulary.size, language.context)
         weights = None if self.init_from is None else find_weights(self.init_from, copies)
         if weights is not None:
-            read_starting_weights(model, weights)
+            starting_weights(model, weights.path, "init-from")
         if isinstance(model, OwnNetwork):
             model.check()
-        sources = (task_source, curriculum_source, network_source, weights)
-        return [source for source in sources if source is not None]
+        return network_source, weights
 
     def find_curriculum(self, copies: Copies) -> tuple[Curriculum, Source | None]:
         """The method's curriculum with the rehearsal asked for, and the user's file behind it."""
@@ -294,12 +300,3 @@ def find_weights(text: str, copies: Copies, field: str = "init-from") -> Source:
         return Source(text, Run.open(folder, field).weights_path(stage))
     except BadInput as error:
         raise BadInput(field, error.message) from None
-
-
-def read_starting_weights(model: LanguageModel, source: Source, field: str = "init-from") -> dict[str, Tensor]:
-    """The weights in the file under the model's own names, refused where they do not fit it."""
-    weights = read_weights(source.path, field)
-    if isinstance(model, GPT2):  # folders of other people's name the same weights in several ways
-        weights = fitting_weights(model, weights, field)
-    model.require_fit(weights, field)
-    return weights

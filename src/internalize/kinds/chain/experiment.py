@@ -28,7 +28,7 @@ from internalize.curricula.schedule import (
     guard,
     looks_at_signal,
 )
-from internalize.kinds.chain.config import ChainConfig, find_weights, read_starting_weights
+from internalize.kinds.chain.config import ChainConfig, find_weights
 from internalize.kinds.chain.data import EasySteps, TrainingData, easy_share
 from internalize.kinds.chain.evaluation import evaluation_row, summary_row
 from internalize.kinds.chain.state import AnswerAverages, ChainState, KeptPositions, make_optimizer, part_of
@@ -36,7 +36,7 @@ from internalize.measure.cost import NetworkCosts, costs_of
 from internalize.measure.ledger import Ledger, ledger_from_json
 from internalize.measure.predictor import TransformerPredictor
 from internalize.models.gpt2 import GPT2
-from internalize.models.huggingface import folder_files, is_exportable
+from internalize.models.huggingface import folder_files, is_exportable, starting_weights
 from internalize.models.language_model import LanguageModel
 from internalize.models.own_network import find_network
 from internalize.models.path import AnswerStats, Kernel, choose_kernel, make_step
@@ -80,7 +80,7 @@ class ChainExperiment:
             model.initialise(streams("init"))
         else:
             source = find_weights(config.init_from, self.copies)
-            model.load(read_starting_weights(model, source), "init-from")
+            model.load(starting_weights(model, source.path, "init-from"), "init-from")
         return self.assemble(model, Progress(), ledger=Ledger())
 
     def restore(self, tensors: Mapping[str, Tensor], scalars: Mapping[str, Any]) -> ChainState:

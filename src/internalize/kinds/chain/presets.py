@@ -10,7 +10,7 @@ from internalize.configs.command_line import value_in
 from internalize.curricula import ScheduleConfig
 from internalize.errors import BadInput, closest
 from internalize.kinds.chain.config import ChainConfig, EvaluationConfig, OptimizerConfig
-from internalize.models.gpt2 import ModelConfig
+from internalize.models.config import ModelConfig
 
 PresetName = Literal["paper", "laptop"]
 

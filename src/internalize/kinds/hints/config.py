@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from internalize.configs.codec import Values, typed
 from internalize.configs.named import Copies, Source
 from internalize.errors import require, require_seed
-from internalize.models.path import Precision
-from internalize.tasks.circuits import Circuit, Form, HintedTask, Replacement, find_circuit, parity_circuit
+from internalize.models.config import Precision
+from internalize.tasks.circuits import Circuit, Form, Replacement, find_circuit, parity_circuit
 from internalize.tasks.parity import HiddenParity
 
 if TYPE_CHECKING:
     import torch
 
     from internalize.kinds.hints.experiment import HintsExperiment
+    from internalize.tasks.hints import HintedTask
 
 Method = Literal["direct", "curriculum", "mixture"]
 PresetName = Literal["laptop", "paper"]
@@ -193,6 +194,8 @@ class HintsConfig:
 
     def task(self, copies: Copies) -> HintedTask:
         """What the network learns from."""
+        from internalize.tasks.hints import HintedTask
+
         circuit, _ = self.find(copies)
         if not self.hints:
             circuit = Circuit(circuit.name, circuit.inputs, circuit.gates, circuit.output, ())

@@ -16,7 +16,7 @@ from internalize.kinds.hints.config import HintsConfig
 from internalize.kinds.hints.evaluation import HintsPredictor, evaluation_row, summary_row
 from internalize.models.mlp import MLP, SGD, MLPShape, mlp_from, new_mlp
 from internalize.runtime.kind import Finish, Streams
-from internalize.tasks.circuits import HintedTask, numbers, written
+from internalize.tasks.hints import HintedTask, numbers, written
 
 # The state -----------------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, get_args
 
 import tyro
 
@@ -17,8 +17,6 @@ from internalize.display.terminal import PlainConsole, duration, errors_console,
 from internalize.errors import require
 from internalize.kinds import prepare
 from internalize.kinds.parity.config import ParityConfig
-from internalize.kinds.parity.drawing import draw_attention, draw_watch
-from internalize.kinds.parity.watch import QUANTITIES
 from internalize.runs.folder import Run
 from internalize.runs.table import Table
 from internalize.runtime.execution import Execution, observers_for, result_of
@@ -39,6 +37,46 @@ class ParityArguments:
     drawings: Path | None = None
     """Folder of the drawings and of the watch as CSV (with --seeds of a folder for each run); `drawings` in the
     run's folder if not given."""
+
+
+Which = Literal["theorem", "threshold", "stall", "contrast"]
+MOST_SEEDS = 10_000
+
+
+@dataclass(frozen=True)
+class DiagramArguments:
+    """How far the theorem's constants can be relaxed, and what training without rounding needs."""
+
+    which: tuple[Which, ...] = get_args(Which)
+    """theorem (B/d³, η·d, T/d), threshold (no rounding), stall (why it stalls), contrast (direct training)."""
+    d: int = 20
+    """Coordinates of an input."""
+    k: int = 9
+    """Coordinates of the hidden parity."""
+    seeds: int = 30
+    """Runs a point, with the seeds 0, 1, …"""
+    out: Path = Path("diagrams")
+    """Folder for the rows of the runs, the tables (CSV), the pictures and where they are from."""
+    workers: int | None = None
+    """Runs at the same time; as many as there are cores if not given."""
+    train: bool = True
+    """Whether runs that have no row in the folder yet are carried out; if not, all rows must be there."""
+    fresh: bool = False
+    """Make all rows anew."""
+    quiet: bool = False
+    """No progress, no tables: errors only."""
+    json: bool = False
+    """Print one JSON object with all tables, last."""
+
+    def __post_init__(self) -> None:
+        require(self.d >= 2, "d", f"must be at least 2, got {self.d}")
+        require(2 <= self.k <= self.d, "k", f"must lie in 2…d = {self.d}, got {self.k}")
+        require(1 <= self.seeds <= MOST_SEEDS, "seeds", f"must lie in 1…{MOST_SEEDS:,}, got {self.seeds:,}")
+        good = self.workers is None or self.workers >= 1
+        require(good, "workers", f"must be at least 1, got {self.workers}")
+        require(len(self.which) >= 1, "which", f"must name some of {', '.join(get_args(Which))}")
+        unknown = [name for name in self.which if name not in get_args(Which)]
+        require(not unknown, "which", f"must be some of {', '.join(get_args(Which))}, got {unknown}")
 
 
 def parity_command(arguments: ParityArguments) -> int | None:
@@ -74,6 +112,8 @@ def _draw(run: Run, folder: Path | None, arguments: ParityArguments) -> None:
 
 def draw_run(run: Run, d: int, folder: Path) -> None:
     """attention.png and .svg, parity.json; where the proof was watched also watch.png, .svg and .csv."""
+    from internalize.kinds.parity.drawing import draw_attention, draw_watch
+
     phases, summary = evaluations(run), run.summary()
     parity = HiddenParity(d, tuple(summary["support"]))
     weights = {row["phase"]: run.weights(row["phase"])["W"] for row in phases}
@@ -112,6 +152,8 @@ def _print_tables(run: Run, config: ParityConfig) -> None:
 
 
 def _watch_rows(table: Table, phases: int) -> list[list[str]]:
+    from internalize.kinds.parity.watch import QUANTITIES
+
     rows = []
     for name, written in QUANTITIES.items():
         found = list(table.where(quantity=name))

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
 import torch
 
@@ -22,6 +22,7 @@ from internalize.contract import Ended, Event
 from internalize.display.plots import save
 from internalize.display.terminal import PlainConsole, duration, errors_console, percent, results_table
 from internalize.errors import require
+from internalize.kinds.parity.commands import DiagramArguments, Which
 from internalize.kinds.parity.config import ParityConfig
 from internalize.kinds.parity.drawing import draw_stall, draw_theorem, draw_threshold
 from internalize.kinds.parity.kind import KIND
@@ -43,8 +44,6 @@ TOLD = 20
 
 # What is computed -----------------------------------------------------------------------------------------
 
-Which = Literal["theorem", "threshold", "stall", "contrast"]
-
 
 @dataclass(frozen=True)
 class DiagramGrid:
@@ -57,7 +56,6 @@ class DiagramGrid:
 BATCHES = (1 / 512, 1 / 256, 1 / 128, 1 / 64, 1 / 32, 1 / 16, 1 / 4, 1.0, 4.0)
 SCALED_SIZES = ((8, 3), (12, 5), (16, 7), (20, 9))
 STEP_SIZES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 12.0, 16.0, 32.0)
-MOST_SEEDS = 10_000
 LENGTHS = (1.0, 2.0, 4.0, 8.0, 20.0, 40.0)
 THRESHOLDS = (1e-3, 1e-4, 1e-5, 1e-6, 1e-8, 1e-10)
 THRESHOLD_STEP_SIZES = (1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
@@ -186,42 +184,6 @@ def _mean(values: Sequence[float]) -> float | None:
 
 
 # The command ----------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class DiagramArguments:
-    """How far the theorem's constants can be relaxed, and what training without rounding needs."""
-
-    which: tuple[Which, ...] = get_args(Which)
-    """theorem (B/d³, η·d, T/d), threshold (no rounding), stall (why it stalls), contrast (direct training)."""
-    d: int = 20
-    """Coordinates of an input."""
-    k: int = 9
-    """Coordinates of the hidden parity."""
-    seeds: int = 30
-    """Runs a point, with the seeds 0, 1, …"""
-    out: Path = Path("diagrams")
-    """Folder for the rows of the runs, the tables (CSV), the pictures and where they are from."""
-    workers: int | None = None
-    """Runs at the same time; as many as there are cores if not given."""
-    train: bool = True
-    """Whether runs that have no row in the folder yet are carried out; if not, all rows must be there."""
-    fresh: bool = False
-    """Make all rows anew."""
-    quiet: bool = False
-    """No progress, no tables: errors only."""
-    json: bool = False
-    """Print one JSON object with all tables, last."""
-
-    def __post_init__(self) -> None:
-        require(self.d >= 2, "d", f"must be at least 2, got {self.d}")
-        require(2 <= self.k <= self.d, "k", f"must lie in 2…d = {self.d}, got {self.k}")
-        require(1 <= self.seeds <= MOST_SEEDS, "seeds", f"must lie in 1…{MOST_SEEDS:,}, got {self.seeds:,}")
-        good = self.workers is None or self.workers >= 1
-        require(good, "workers", f"must be at least 1, got {self.workers}")
-        require(len(self.which) >= 1, "which", f"must name some of {', '.join(get_args(Which))}")
-        unknown = [name for name in self.which if name not in get_args(Which)]
-        require(not unknown, "which", f"must be some of {', '.join(get_args(Which))}, got {unknown}")
 
 
 def diagram_command(arguments: DiagramArguments) -> int | None:

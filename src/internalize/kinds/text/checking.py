@@ -25,7 +25,6 @@ from internalize.kinds.text.rows import RowsConfig, TextRow, read_rows, write_ro
 from internalize.kinds.text.tokenization import MADE, TextTokenizer
 from internalize.runtime.execution import Execution
 from internalize.runtime.fleet.seeds import SideBySide
-from internalize.tasks.text import draw_splits, find_problems
 
 VERY_DIFFERENT = 4.0
 """p99 of the chains' lengths against their median, above which the tail deserves `--removal.all-beyond`."""
@@ -264,6 +263,8 @@ class DataMakeArguments:
 
 
 def data_make_command(arguments: DataMakeArguments) -> None:
+    from internalize.tasks.text import draw_splits, find_problems
+
     require(arguments.n >= 1, "n", f"must be at least 1, got {arguments.n}")
     require_seed(arguments.seed)
     problems = find_problems(arguments.name)

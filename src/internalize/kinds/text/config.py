@@ -14,8 +14,7 @@ from internalize.curricula import ScheduleConfig
 from internalize.errors import BadInput, require, require_seed
 from internalize.kinds.text.rendering import Boundary, RemovalConfig, Unit
 from internalize.kinds.text.rows import RowsConfig
-from internalize.models.parameters import AdamWConfig
-from internalize.models.path import Precision
+from internalize.models.config import AdamWConfig, Precision
 
 MOST = 1_000_000_000
 """Rows of a step or a measurement, or steps between two measurements: no file has more, no run is longer."""

@@ -17,7 +17,8 @@ from internalize.kinds.text.config import TextConfig
 from internalize.kinds.text.network import drawing_from, takes, weights_of
 from internalize.kinds.text.rendering import Markers, Rendered
 from internalize.kinds.text.state import SlotStats, TextStep
-from internalize.models.gpt2 import GPT2, LAYER_NORM_EPSILON, ModelConfig
+from internalize.models.config import ModelConfig
+from internalize.models.gpt2 import GPT2, LAYER_NORM_EPSILON
 from internalize.models.parameters import flatten_parameters
 from internalize.models.path import choose_kernel, make_step
 

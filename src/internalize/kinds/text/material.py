@@ -7,14 +7,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from internalize.configs.named import Copies, Source
 from internalize.errors import require
 from internalize.kinds.text.config import HELD_OUT, TextConfig
-from internalize.kinds.text.network import ModelSource, find_model, settle_sizes
 from internalize.kinds.text.rendering import CutRow, TextCurriculum, TextRenderer
 from internalize.kinds.text.rows import ContentSource, TextRow, files_of, read_rows
 from internalize.kinds.text.tokenization import MADE, TextTokenizer, make_tokenizer, read_tokenizer, texts_of
+
+if TYPE_CHECKING:
+    from internalize.kinds.text.network import ModelSource
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +92,8 @@ def _stamp(name: str) -> tuple[str, int, int]:
 def _find_once(
     config: TextConfig, stamps: tuple[tuple[str, int, int], ...], copied: tuple[tuple[str, Path], ...]
 ) -> Material:
+    from internalize.kinds.text.network import find_model, settle_sizes
+
     copies = dict(copied)
     texts, sources = _read_all(config, copies)
     model = find_model(config.model, config.dropout, config.init_std)

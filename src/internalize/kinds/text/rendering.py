@@ -10,16 +10,17 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Literal
 
 from internalize.configs.codec import typed
 from internalize.configs.named import Copies, Source
 from internalize.curricula import Curriculum, find_curriculum
 from internalize.curricula.curriculum import Mixture, OneByOne
 from internalize.errors import require
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
 
 Boundary = Literal["marker", "none"]
 UNSCORED = -1
@@ -148,6 +149,8 @@ class Batch:
 
 def collate(rows: Sequence[Rendered], pad: int, kept_positions: bool, device: torch.device) -> Batch:
     """One batch of rendered rows."""
+    import torch
+
     longest = max(len(row.tokens) for row in rows) - 1
     tokens, targets, slots, positions = [], [], [], []
     for row in rows:
@@ -282,6 +285,8 @@ class TextCurriculum:
 
     def draw_offsets(self, rows: int, generator: torch.Generator) -> list[int]:
         """How many units go besides, for each row; consumes the generator."""
+        import torch
+
         rate = self.removal.smoothing
         assert rate is not None
         uniform = torch.rand(rows, generator=generator, device=generator.device, dtype=torch.float64)

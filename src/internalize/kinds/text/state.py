@@ -16,8 +16,8 @@ from internalize.curricula import Progress, ScheduleConfig
 from internalize.kinds.text.network import answer_logits, drawing_from, weights_of
 from internalize.kinds.text.rendering import UNSCORED, Batch, Rendered, TextRenderer, collate
 from internalize.measure.ledger import Ledger
+from internalize.models.config import Precision
 from internalize.models.parameters import AdamW
-from internalize.models.path import Precision
 from internalize.runtime.kind import Streams
 
 RARE = 0.01

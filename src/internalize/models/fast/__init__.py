@@ -6,8 +6,8 @@
 Only this package and `internalize.models.kernels` import numba.
 """
 
+from internalize.models.config import Precision
 from internalize.models.fast.decoder import FastDecoder
 from internalize.models.fast.step import FastStep
-from internalize.models.path import Precision
 
 __all__ = ["FastDecoder", "FastStep", "Precision"]

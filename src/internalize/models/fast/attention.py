@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from torch import Tensor
 
+from internalize.models.config import ModelConfig
 from internalize.models.fast.weights import Buffer
-from internalize.models.gpt2 import ROTARY_BASE, ModelConfig
+from internalize.models.gpt2 import ROTARY_BASE
 from internalize.models.kernels.attention import backward_kernel, forward_kernel, head_groups, scratch_floats
 from internalize.models.kernels.rows import number_pairs, number_rows
 

@@ -13,11 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from internalize.models.config import Precision
 from internalize.models.fast.attention import FusedAttention, Products, ShardPlan, TilePlan
 from internalize.models.fast.weights import Buffer, LayerWeights, Weights, operand_type
 from internalize.models.gpt2 import GPT2, LAYER_NORM_EPSILON
 from internalize.models.kernels.rows import add_rows, normalise, normalise_back, take_rows
-from internalize.models.path import Precision
 
 if TYPE_CHECKING:
     from jaxtyping import Float

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from internalize.models.config import ModelConfig, Precision
 from internalize.models.fast.attention import (
     Attended,
     Level,
@@ -34,9 +35,9 @@ from internalize.models.fast.layers import (
     Workspace,
 )
 from internalize.models.fast.weights import Buffer, Gradients, LayerWeights, Weights
-from internalize.models.gpt2 import GPT2, LAYER_NORM_EPSILON, ModelConfig
+from internalize.models.gpt2 import GPT2, LAYER_NORM_EPSILON
 from internalize.models.kernels.rows import answer_loss, gelu_back, gelu_kernel, normalise, normalise_back
-from internalize.models.path import AnswerStats, Precision
+from internalize.models.path import AnswerStats
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int

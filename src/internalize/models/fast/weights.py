@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from internalize.models.config import Precision
 from internalize.models.gpt2 import GPT2, Block, Conv1D
 from internalize.models.kernels.rows import unfold
-from internalize.models.path import Precision
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Shaped

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
-
-import torch
+from typing import TYPE_CHECKING, Any
 
 from internalize.contract import RunState, named, still_speaking
 from internalize.display.terminal import PlainConsole, errors_console, fleet_view, results_table
@@ -18,6 +16,9 @@ from internalize.runtime.fleet.driver import Outcome
 from internalize.runtime.fleet.pool import execute_many
 from internalize.runtime.kind import Columns, Prepared, prepare_by
 from internalize.statistics import Rate
+
+if TYPE_CHECKING:
+    import torch
 
 MOST = 100_000
 """Runs of one command: each is prepared before the first begins."""

@@ -8,8 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-import torch
-
 from internalize.errors import BadInput, closest, require
 from internalize.tasks.inputs import parse_inputs
 from internalize.tasks.names import parse_task
@@ -81,6 +79,8 @@ class AutomatonProblems:
         return f"semiautomaton:{self.label}:{self.horizon}"
 
     def draw(self, source: random.Random) -> Problem:
+        import torch
+
         probabilities = parse_inputs(self.inputs, self.task.symbols).probabilities
         drawn = source.choices(range(self.task.symbols), probabilities, k=self.horizon)
         states = self.task.trace(torch.tensor(drawn))[1:].tolist()
@@ -91,7 +91,7 @@ class AutomatonProblems:
         """Symbol by symbol, on the table itself."""
         state = self.task.initial_state
         for word in question.split():
-            state = int(self.task.table[state, self.task.symbol_names.index(word[1:])])
+            state = int(self.task.transitions[state, self.task.symbol_names.index(word[1:])])
         return f"q{self.task.state_names[state]}"
 
     def key(self, question: str) -> str:
