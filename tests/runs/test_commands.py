@@ -267,6 +267,8 @@ def test_a_plot_puts_points_where_they_are() -> None:
         "● up   ○ flat",
     ]
     assert text_plot({"none": []}) == ""
+    met = text_plot({"ID": [(0, 1.0), (1, 1.0)], "OOD": [(0, 1.0), (1, 0.0)]}, width=3, height=2).splitlines()
+    assert (met[0], met[1], met[-1]) == ("1 │◆ ●", "0 │  ○", "● ID   ○ OOD   ◆ several in one place")
     falling = {"loss": [(0.0, 1.0), (1.0, 0.1), (2.0, 0.01), (3.0, 0.0)]}
     rows = [line.index("●") for line in text_plot(falling, 4, 5, logarithmic=True).splitlines()[:5:2]]
     assert rows == [6, 7, 8], "a tenth is one step down, whatever it is a tenth of"

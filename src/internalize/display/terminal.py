@@ -109,7 +109,7 @@ def readable(name: str, value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
-        if name.endswith("accuracy"):
+        if name.endswith(("accuracy", "exact_chain")):
             return percent(value)
         whole = value >= 1000 or (value >= 10 and value.is_integer())
         return f"{value:.2g}" if 0 < abs(value) < 0.01 else f"{value:,.{0 if whole else 2}f}"

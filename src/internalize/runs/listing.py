@@ -35,7 +35,7 @@ SPEAKS = "!"
 SPEAKING = (
     f"{SPEAKS} right only while it still speaks: it succeeded, and did not internalize (2 tokens: at once)"
 )
-SO_FAR = "(3) after a number: the run is not finished; this was measured last, in stage 3"
+SO_FAR = "(stage) after a number: the run is not finished; this was measured last, at that stage"
 NO_LAST_MEASUREMENT = (RunState.DONE, RunState.DAMAGED)
 WHOLE_NAMES = "the hash stands for the name; whole names: a wider terminal, or --json"
 

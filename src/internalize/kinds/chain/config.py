@@ -195,7 +195,8 @@ class ChainConfig:
             )
         if self.keep_positions:
             learned = self.model.positions == "absolute" and self.model.network is None
-            require(learned, "keep-positions", "needs the learned absolute positions of the built-in GPT-2")
+            why = "needs the learned absolute positions of the built-in GPT-2: set it to False here"
+            require(learned, "keep-positions", why)
             good = self.rehearse != "all" and all(
                 len(curriculum.formats(stage)) == 1 or self.rehearsal for stage in (1, curriculum.stages)
             )
