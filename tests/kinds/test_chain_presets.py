@@ -66,7 +66,7 @@ def test_the_preset_serves_every_method(method: str) -> None:
 
 @pytest.mark.parametrize("model", ["--model.positions=rotary", "--model.positions none", OWN])
 def test_the_preset_serves_models_without_learned_positions(model: str) -> None:
-    words = [*"--preset laptop --task C3 --horizon 5".split(), *model.split()]
+    words = f"--preset laptop --task C3 --horizon 5 {model}".split()
     arguments = parse(TrainArguments, words, "internalize train", TrainArguments.defaults(words))
     assert replace(arguments.config, model=LAPTOP.model, keep_positions=True) == replace(
         LAPTOP, task="C3", horizon=5

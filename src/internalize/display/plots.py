@@ -197,9 +197,9 @@ def text_plot(
 ) -> str:
     """Curves of (x, y) points as lines of text: an axis on the left, a legend below. Empty without points.
 
-    Where two curves meet in one place stands a mark of its own. between: the ends of the axis, found if not given.
-    level: the name and height of a dotted line. On a logarithmic axis a value of 0 or less is drawn at the
-    lowest of the others.
+    Where two curves meet in one place stands a mark of its own. between: the ends of the axis, found if not
+    given. level: the name and height of a dotted line. On a logarithmic axis a value of 0 or less is drawn at
+    the lowest of the others.
     """
     points = [point for curve in curves.values() for point in curve]
     if not points:
