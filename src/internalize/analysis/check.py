@@ -214,7 +214,7 @@ class CheckArguments(TrustOption):
     fast: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """The model that should have internalized."""
     against: str
-    """The slow one: a model that writes its chain."""
+    """The slow one: a model that writes its chain, for example RUN@1."""
     epsilon: float | None = None
     """Check the distributional definition with this ε instead of the strict one."""
     inputs: str | None = None

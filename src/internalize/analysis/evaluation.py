@@ -168,7 +168,7 @@ class AskArguments(TrustOption):
     """Print one JSON object."""
 
     def __post_init__(self) -> None:
-        require(bool(self.words), "ask", 'INPUT is missing: what to ask, for example "1 0 1 1"')
+        require(bool(self.words), "ask", 'INPUT is missing: internalize ask RUN "1 0 1 1"')
 
     @property
     def inputs(self) -> str:

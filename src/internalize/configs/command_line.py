@@ -25,7 +25,7 @@ PLAIN_WORDS = {
     r"Error parsing (\S+): Could not parse arguments \[(.*)\] into .*float\]": r"\1: must be numbers, got \2",
     r"Missing value for argument '(\S+)'. Expected 1 values.": r"\1: a value must follow",
     r"Missing value for argument '(\S+)'. Expected (\d+) values.": r"\1: \2 values must follow",
-    r"Missing from internalize [^:]*: (\S+) (.*) \(required\)": r"\1 is missing: \2",
+    r"Missing from internalize [^:]*: (\S+) (?:[A-Z]{2,} )?(.*) \(required\)": r"\1 is missing: \2",
     r"Unrecognized options: ": r"unknown: ",
 }
 """What tyro says, as a pattern → what we say."""
