@@ -152,6 +152,7 @@ OTHERS = [
     ("tasks key", "task: unknown task 'key' (did you mean 'key.json'?); known: C<n>"),
     ("tasks keys.json", "task: there is no file keys.json (did you mean 'key.json'?)"),
     ("check some-run", "check: --against is missing: The slow one"),
+    ("runs compare a b --out sweep", "unknown: --out, sweep (name runs elsewhere by their path"),
     ("ask some-run", "ask: INPUT is missing: internalize ask RUN"),
     ("tasks float.json", "transitions[1][1]: must be a whole number"),
     ("tasks --draw", "task: say which task"),

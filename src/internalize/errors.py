@@ -63,7 +63,7 @@ def closest(word: str, known: list[str]) -> str:
 
 
 def closest_file(path: Path) -> str:
-    """A hint such as ` (did you mean 'gate.json'?)`: a file of data beside it that is called nearly the same."""
+    """A hint such as ` (did you mean 'gate.json'?)`: a file beside it that is called nearly the same."""
     import difflib
 
     files: dict[str, str] = {}

@@ -161,6 +161,10 @@ def _one_line(box: str, arguments: type[Any]) -> str:
             message += f" (did you mean {' or '.join(flags)}?)" if flags else ""
     for words, plain in PLAIN_WORDS.items():
         message = re.sub(words, plain, message)
+    if message.startswith("unknown: --out") and {"run", "runs"} & {
+        f.name for f in dataclasses.fields(arguments)
+    }:
+        message += " (name runs elsewhere by their path, such as FOLDER/RUN, or set INTERNALIZE_RUNS)"
     message = CHOICE.sub(lambda found: _wrong_choice(found, arguments), message)
     return message or "the arguments cannot be read; see --help"
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.live import Live
 from rich.table import Table as RichTable
 from rich.text import Text
@@ -142,9 +142,21 @@ class Pace:
         return f"at most {duration((stage.steps - stage.step) / rate)} left" if rate else "…"
 
 
-def results_table(title: str, columns: list[str], rows: list[list[str]]) -> RichTable:
+class TitledTable(RichTable):
+    """A table below its title, which is as wide as the terminal allows and not only as wide as the table."""
+
+    def __init__(self, heading: str, **options: Any) -> None:
+        super().__init__(**options)
+        self.heading = heading
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield console.render_str(self.heading, style="bold")
+        yield from super().__rich_console__(console, options)
+
+
+def results_table(title: str, columns: list[str], rows: list[list[str]]) -> TitledTable:
     """A small table of results: first column left, the others right."""
-    table = RichTable(title=title, title_justify="left", title_style="bold")
+    table = TitledTable(title)
     for i, column in enumerate(columns):
         table.add_column(column, justify="left" if i == 0 else "right")
     for row in rows:

@@ -69,6 +69,7 @@
     for (const [k, tone] of [[2, "ood"], [1, "id"]]) {
       const line = points.filter((point) => point[k] !== null).map((point) => `${x(point[0]).toFixed(1)},${y(point[k]).toFixed(1)}`).join(" ");
       if (line) parts.push(s("polyline", { points: line, class: `line ${tone}` }));
+      if (line && !line.includes(" ")) parts.push(s("circle", { cx: line.split(",")[0], cy: line.split(",")[1], r: tone === "id" ? 3 : 5, class: `line ${tone}` }));
     }
     parts.push(s("text", { x: W - 6, y: H - 6, "text-anchor": "end", class: "tick" }, last.toLocaleString("en")));
     const picture = points.length ? s("svg", { viewBox: `0 0 ${W} ${H}`, class: "chart", role: "img", "aria-label": `Accuracy of ${run.run} over training` }, parts) : h("p", { class: "explain" }, "Nothing was measured on the way.");
