@@ -82,7 +82,7 @@ def test_a_live_view_shows_curve_chance_answer_and_the_stages_own_target(tmp_pat
     finally:
         view._live.stop()
     assert "ID 75.0 % (q_T 50.0 %)" in text
-    assert view._curves["ID right, in %"][-1] == (10, 75.0), "the curve tells what the number tells"
+    assert view._curves["ID right, in %"][-1][1] == 75.0, "the curve tells what the number tells"
     assert "chance 25.0 %" in text
     assert text.count("●") == 2 + 1, "what was measured before, the new one, and the legend"
     assert "stage 2 says" in text

@@ -154,7 +154,7 @@ class TitledTable(RichTable):
         yield from super().__rich_console__(console, options)
 
 
-def results_table(title: str, columns: list[str], rows: list[list[str]]) -> TitledTable:
+def results_table(title: str, columns: list[str], rows: list[list[str]]) -> RichTable:
     """A small table of results: first column left, the others right."""
     table = TitledTable(title)
     for i, column in enumerate(columns):
