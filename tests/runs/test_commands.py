@@ -295,16 +295,16 @@ def test_groups_are_compared_by_seed(tmp_path: Path, capsys: Output) -> None:
     assert pair["interval"] == pytest.approx([-0.6231, -0.2269], abs=1e-4)
     assert pair["mcnemar_p"] == pytest.approx(2 * 0.5**4)
     assert main(["runs", "compare", str(tmp_path / "left"), str(tmp_path / "right")]) == 0
-    assert "difference -0.425 over 4 pairs, 95 % interval [-0.62" in capsys.readouterr().out
+    assert "difference -42.5 points [-62" in capsys.readouterr().out
 
 
 def test_single_runs_are_compared_whatever_their_seeds(tmp_path: Path, capsys: Output) -> None:
     one, two = done_run(tmp_path, "left", 0, 0.9), done_run(tmp_path, "left", 1, 0.8)
     assert main(["runs", "compare", str(one), str(two)]) == 0
     text = capsys.readouterr().out
-    assert "mean 0.9 [0.89, 0.91] over 1 run;" in text
+    assert "mean 90.0 % [89.0, 91.0] over 1 run;" in text
     assert "differ in: seed (0, 1)" in text
-    assert "difference -0.1 over 1 pair, one pair: no interval" in text
+    assert "difference -10.0 points, over 1 pair: no interval" in text
     done_run(tmp_path, "cot", 1, 0.7)
     for words, complaint in (
         ([str(one)], "needs at least two"),

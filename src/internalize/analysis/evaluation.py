@@ -12,7 +12,7 @@ from rich.markup import escape
 from internalize.analysis.open_run import Answered, OpenChain, open_chain, open_run, stream
 from internalize.analysis.output import Device, RunPath
 from internalize.configs.named import TrustOption
-from internalize.display.terminal import PlainConsole, results_table
+from internalize.display.terminal import PlainConsole, percent, results_table
 from internalize.errors import require
 from internalize.kinds.entrance import Moment
 from internalize.measure.predictor import Measurement, measure
@@ -61,7 +61,7 @@ def evaluate_command(arguments: EvaluateArguments) -> None:
         "inputs": [m.inputs for m in found],
         "accuracy": [str(m.accuracy) for m in found],
         "on the stage's target": [str(m.target_accuracy) for m in found],
-        "exact chain": [str(m.exact_chain) for m in found],
+        "exact chain": [percent(m.exact_chain.value) for m in found],
         "tokens": [f"{m.response_length:.2f}" for m in found],
         "FLOPs": [f"{m.flops:,.0f}" for m in found],
     }

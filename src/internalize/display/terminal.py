@@ -96,10 +96,15 @@ def own_target(row: Mapping[str, Any], key: str) -> float | None:
     return target if isinstance(target, float) and target != row.get(key) else None
 
 
+def interval_of(accuracy: str) -> str:
+    """What the interval of an accuracy is called: `id_interval` for id_accuracy, `interval` for accuracy."""
+    return accuracy.removesuffix("accuracy") + "interval"
+
+
 def interval_beside(name: str, summary: Mapping[str, Any]) -> str:
     """` [98.1 %, 98.6 %]` for an accuracy whose interval the summary has too."""
-    interval = summary.get(name.replace("_accuracy", "_interval"))
-    if not (name.endswith("_accuracy") and isinstance(interval, list) and len(interval) == 2):
+    interval = summary.get(interval_of(name))
+    if not (name.endswith("accuracy") and isinstance(interval, list) and len(interval) == 2):
         return ""
     return f" [{percent(interval[0])}, {percent(interval[1])}]"
 

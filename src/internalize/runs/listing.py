@@ -13,6 +13,7 @@ from internalize.display.terminal import (
     accuracy_told,
     duration,
     interval_beside,
+    interval_of,
     own_target,
     percent,
     plain,
@@ -302,7 +303,7 @@ def _setting(value: Any) -> str:
 
 def _results(summary: Mapping[str, Any]) -> list[str]:
     """As `train` prints them, the lists too; an interval stands beside its accuracy."""
-    beside = {name.replace("_accuracy", "_interval") for name in summary if interval_beside(name, summary)}
+    beside = {interval_of(name) for name in summary if interval_beside(name, summary)}
     shown = {name: value for name, value in summary.items() if name not in beside}
     width = max(map(len, map(named, shown)), default=0)
     return [
