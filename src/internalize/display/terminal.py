@@ -147,6 +147,14 @@ class Pace:
         return f"at most {duration((stage.steps - stage.step) / rate)} left" if rate else "…"
 
 
+def bulleted(texts: Sequence[str]) -> RichTable:
+    """A list with bullets; the lines of one entry begin below each other."""
+    listed = RichTable.grid(padding=(0, 1, 0, 0))
+    for text in texts:
+        listed.add_row("•", text)
+    return listed
+
+
 class TitledTable(RichTable):
     """A table below its title, which is as wide as the terminal allows and not only as wide as the table."""
 
