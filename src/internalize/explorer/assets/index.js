@@ -7,9 +7,9 @@
   const { runs, folder } = JSON.parse(element("data").textContent);
   const COLUMNS = [
     ["run", "run"], ["task", "task"], ["T", "T"], ["method", "method"], ["seed", "seed"], ["state", "state"],
-    ["ID", "id"], ["OOD", "ood"], ["curve", "curve"], ["took", "seconds"],
+    ["ID", "id"], ["OOD", "ood"], ["tokens", "tokens"], ["curve", "curve"], ["took", "seconds"],
   ];
-  const NUMBERS = new Set(["T", "seed", "id", "ood", "seconds"]);
+  const NUMBERS = new Set(["T", "seed", "id", "ood", "tokens", "seconds"]);
   const chosen = { text: "", task: "", method: "", state: "", by: "run", down: false };
 
   function duration(seconds) {
@@ -22,7 +22,9 @@
     const value = run[key];
     if (key === "seconds") return duration(value);
     if (value === null || value === undefined) return "–";
-    return key === "id" || key === "ood" ? percent(value) : String(value);
+    const soFar = run.stage ? ` (${run.stage})` : "";
+    if (key === "tokens") return `${value.toFixed(1)}${run.speaks ? "!" : ""}${soFar}`;
+    return key === "id" || key === "ood" ? percent(value) + soFar : String(value);
   }
 
   function shown() {
