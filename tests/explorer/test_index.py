@@ -11,7 +11,7 @@ import pytest
 
 from internalize import Run
 from internalize.cli import main
-from internalize.contract import RunState
+from internalize.contract import Row, RunState
 from internalize.explorer.page import POINTS, curve_of, describe
 from internalize.runs.commands import Selection
 from tests.explorer.browser import Browser
@@ -77,7 +77,7 @@ def test_an_unfinished_run_shows_what_was_measured_last(page: Path) -> None:
     shown = describe(done, page.parent, page.parent, {})
     assert (shown["id"], shown["stage"], shown["tokens"]) == (done.accuracy, None, 2.0)
     stopped = replace(done, state=RunState.INTERRUPTED, accuracy=None, ood_accuracy=None, summary_text="{}")
-    so_far = {
+    so_far: Row = {
         "stage": 3,
         "id_accuracy": 0.3,
         "id_target_accuracy": 0.9,

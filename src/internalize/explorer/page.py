@@ -220,7 +220,7 @@ def curve_of(folder: Path) -> list[list[float | None]]:
 
 
 def _first_number(row: Row, names: Sequence[str]) -> float | None:
-    return next((row[name] for name in names if isinstance(row.get(name), float)), None)
+    return next((value for name in names if isinstance(value := row.get(name), float)), None)
 
 
 def link_to(page: Path, beside: Path) -> str | None:
