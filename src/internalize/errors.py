@@ -3,6 +3,13 @@
 from __future__ import annotations
 
 import shlex
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+
+DATA = (".json", ".yaml", ".yml", ".fsm")
+MOST_BESIDE = 1_000
+"""Files of a folder that are looked at for a hint."""
 
 
 class BadInput(Exception):
@@ -53,3 +60,15 @@ def closest(word: str, known: list[str]) -> str:
 
     near = difflib.get_close_matches(word, known, n=1)
     return f" (did you mean {near[0]!r}?)" if near else ""
+
+
+def closest_file(path: Path) -> str:
+    """A hint such as ` (did you mean 'gate.json'?)`: a file beside it that is called nearly the same."""
+    import difflib
+
+    files: dict[str, str] = {}
+    with suppress(OSError, ValueError):
+        beside = islice(path.parent.iterdir(), MOST_BESIDE)
+        files = {file.stem: str(file) for file in beside if file.suffix.lower() in DATA}
+    near = difflib.get_close_matches(path.stem, files, n=1, cutoff=0.75)
+    return f" (did you mean {files[near[0]]!r}?)" if near else ""

@@ -82,6 +82,7 @@ def test_a_live_view_shows_curve_chance_answer_and_the_stages_own_target(tmp_pat
     finally:
         view._live.stop()
     assert "ID 75.0 % (q_T 50.0 %)" in text
+    assert view._curves["ID right, in %"][-1][1] == 75.0, "the curve tells what the number tells"
     assert "chance 25.0 %" in text
     assert text.count("●") == 2 + 1, "what was measured before, the new one, and the legend"
     assert "stage 2 says" in text
@@ -129,6 +130,7 @@ def test_views_of_runs_spell_out_what_runs_are_called(capsys: pytest.CaptureFixt
     said = capsys.readouterr().err
     assert obeyed(said) == set()
     assert said.count(SHOWN) == 5
+    assert "…" not in said, "of a pace that is not known yet nothing is said"
 
 
 def test_live_views_spell_out_what_runs_are_called() -> None:
@@ -158,3 +160,12 @@ def test_a_task_file_and_a_refusal_are_shown_and_not_obeyed(
     captured = capsys.readouterr()
     assert obeyed(captured.err) == set()
     assert captured.err.count("\n") == 2
+
+
+def test_a_title_is_as_wide_as_the_terminal() -> None:
+    """A narrow table does not break it; what a terminal would obey is spelled out in it."""
+    console = PlainConsole(file=io.StringIO(), width=60)
+    console.print(results_table("a long title, stage 2 of 3: binomial\x1b inputs", ["p"], [["1"]]))
+    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert lines[0] == r"a long title, stage 2 of 3: binomial\x1b inputs"
+    assert max(map(len, lines[1:])) == 5

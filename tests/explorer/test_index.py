@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from internalize import Run
 from internalize.cli import main
-from internalize.explorer.page import POINTS, curve_of
+from internalize.contract import Row, RunState
+from internalize.explorer.page import POINTS, curve_of, describe
+from internalize.runs.commands import Selection
 from tests.explorer.browser import Browser
 
 HOSTILE = "<img src=x onerror=window.hacked=1>"
@@ -66,3 +69,20 @@ def test_a_long_curve_is_thinned_and_keeps_its_ends(tmp_path: Path) -> None:
 def test_a_wrong_name_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["runs", "page", "--out", str(tmp_path), "--page", str(tmp_path / "x.txt")]) == 2
     assert capsys.readouterr().err.startswith("internalize: page: must be a file that ends in .html")
+
+
+def test_an_unfinished_run_shows_what_was_measured_last(page: Path) -> None:
+    """On its stage's own target, with the stage, as `internalize runs` does; of a finished one, its results."""
+    done = next(entry for entry in Selection(out=page.parent).entries() if entry.path == "good")
+    shown = describe(done, page.parent, page.parent, {})
+    assert (shown["id"], shown["stage"], shown["tokens"]) == (done.accuracy, None, 2.0)
+    stopped = replace(done, state=RunState.INTERRUPTED, accuracy=None, ood_accuracy=None, summary_text="{}")
+    so_far: Row = {
+        "stage": 3,
+        "id_accuracy": 0.3,
+        "id_target_accuracy": 0.9,
+        "id_response_length": 4.0,
+        "ood_accuracy": "x",
+    }
+    shown = describe(stopped, page.parent, page.parent, so_far)
+    assert [shown[key] for key in ("id", "ood", "stage", "tokens", "speaks")] == [0.9, None, 3, 4.0, False]

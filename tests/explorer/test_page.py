@@ -20,7 +20,7 @@ from internalize.errors import BadInput
 from internalize.explorer import bundle as bundles
 from internalize.explorer.bundle import thin_out
 from internalize.explorer.page import digest, write_explorer
-from internalize.explorer.subject import open_subject, probes_size
+from internalize.explorer.subject import Subject, open_subject, probes_size
 from tests.conftest import SMALL
 from tests.explorer.browser import Browser
 from tests.explorer.conftest import Made
@@ -377,11 +377,18 @@ def test_hostile_names_are_shown_and_never_executed(fresh_browser: Browser, tmp_
     assert fresh_browser.complaints() == []
 
 
-def test_a_model_that_is_too_large_is_recorded(
-    fresh_browser: Browser, internalized: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("own", "why"), [(False, "too large to run"), (True, "a network of your own")])
+def test_a_model_that_cannot_run_in_the_page_is_recorded(
+    own: bool,
+    why: str,
+    fresh_browser: Browser,
+    internalized: Run,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The page says so, and shows what the model said."""
+    """The page says why, promises nothing else, and shows what the model said."""
     monkeypatch.setattr(bundles, "LARGEST_LIVE", 100)
+    monkeypatch.setattr(Subject, "is_gpt2", not own)
     monkeypatch.setattr(bundles, "RECORDED", 3)
     page = tmp_path / "page.html"
     made = write_explorer([internalized.path], page)
@@ -389,7 +396,10 @@ def test_a_model_that_is_too_large_is_recorded(
     assert about["kind"] == "recorded"
     assert not any(name.startswith("weights-0") for name in made.blocks)
     fresh_browser.open(page.as_uri())
-    assert "too large" in fresh_browser.run("document.getElementById('recorded-note').textContent")
+    assert why in fresh_browser.run("document.getElementById('recorded-note').textContent")
+    lead = fresh_browser.run("document.getElementById('lead').textContent")
+    assert "run in this page" not in lead
+    assert ("transformer" in lead) != own
     subject = open_subject(internalized.path)
     symbols = about["recorded"]["inputs"][0]
     told = subject.predictor(1).generate(torch.tensor([symbols]))

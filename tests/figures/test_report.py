@@ -55,6 +55,22 @@ def test_the_report_holds_every_figure_and_claim(report: Path) -> None:
     assert record["provenance"]["processor"] in text
 
 
+def test_verdicts_on_toys_are_counted_apart(report: Path, tmp_path: Path) -> None:
+    for name, tier in (("heads", "laptop"), ("heads-toy", "toy")):
+        shutil.copytree(report.parent / "heads", tmp_path / name)
+        verdict = tmp_path / name / "verdict.json"
+        verdict.write_text(json.dumps(json.loads(verdict.read_text()) | {"tier": tier}))
+    assert main(["report", "--results", str(tmp_path), "--json"]) == 0
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    number = len(find_figure("heads").claims)
+    assert f"Claims of the paper: {number} confirmed, {number} at toy sizes." in text
+    assert (
+        text.index("All claims")
+        < text.index("At toy sizes, which support no claim")
+        < text.index("heads (toy tier): ")
+    )
+
+
 def test_a_drawing_from_elsewhere_cannot_act_in_the_page(report: Path, tmp_path: Path) -> None:
     """Pictures are images, the policy allows no script, and what is no picture is left out."""
     shutil.copytree(report.parent / "heads", tmp_path / "heads")

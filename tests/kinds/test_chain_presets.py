@@ -13,6 +13,7 @@ import yaml
 from internalize import ChainConfig
 from internalize.cli import main
 from internalize.configs.command_line import parse
+from internalize.configs.named import own_files
 from internalize.curricula.curriculum import METHODS
 from internalize.errors import BadInput
 from internalize.kinds.chain.commands import TrainArguments
@@ -20,6 +21,7 @@ from internalize.kinds.chain.presets import LAPTOP, preset_in
 from internalize.sweeps.sweep import read_sweep
 
 STUDIES = Path(__file__).parents[2] / "studies"
+OWN = f"--model.network {Path(__file__).parents[2] / 'examples/networks/recurrent.py'}:Recurrent"
 
 
 @pytest.mark.parametrize(("name", "settles"), [("laptop-judge", None), ("laptop-judge-T25", True)])
@@ -60,6 +62,17 @@ def test_the_preset_serves_every_method(method: str) -> None:
     assert arguments.config.method == method
     assert arguments.config.model == LAPTOP.model
     arguments.config.check({})  # nothing in it is refused
+
+
+@pytest.mark.parametrize("model", ["--model.positions=rotary", "--model.positions none", OWN])
+def test_the_preset_serves_models_without_learned_positions(model: str) -> None:
+    words = f"--preset laptop --task C3 --horizon 5 {model}".split()
+    arguments = parse(TrainArguments, words, "internalize train", TrainArguments.defaults(words))
+    assert replace(arguments.config, model=LAPTOP.model, keep_positions=True) == replace(
+        LAPTOP, task="C3", horizon=5
+    )
+    with own_files():
+        arguments.config.check({})  # nothing in it is refused
 
 
 SMALL = {

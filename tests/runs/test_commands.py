@@ -267,6 +267,8 @@ def test_a_plot_puts_points_where_they_are() -> None:
         "● up   ○ flat",
     ]
     assert text_plot({"none": []}) == ""
+    met = text_plot({"ID": [(0, 1.0), (1, 1.0)], "OOD": [(0, 1.0), (1, 0.0)]}, width=3, height=2).splitlines()
+    assert (met[0], met[1], met[-1]) == ("1 │◆ ●", "0 │  ○", "● ID   ○ OOD   ◆ several in one place")
     falling = {"loss": [(0.0, 1.0), (1.0, 0.1), (2.0, 0.01), (3.0, 0.0)]}
     rows = [line.index("●") for line in text_plot(falling, 4, 5, logarithmic=True).splitlines()[:5:2]]
     assert rows == [6, 7, 8], "a tenth is one step down, whatever it is a tenth of"
@@ -293,16 +295,16 @@ def test_groups_are_compared_by_seed(tmp_path: Path, capsys: Output) -> None:
     assert pair["interval"] == pytest.approx([-0.6231, -0.2269], abs=1e-4)
     assert pair["mcnemar_p"] == pytest.approx(2 * 0.5**4)
     assert main(["runs", "compare", str(tmp_path / "left"), str(tmp_path / "right")]) == 0
-    assert "difference -0.425 over 4 pairs, 95 % interval [-0.62" in capsys.readouterr().out
+    assert "difference -42.5 points [-62" in capsys.readouterr().out
 
 
 def test_single_runs_are_compared_whatever_their_seeds(tmp_path: Path, capsys: Output) -> None:
     one, two = done_run(tmp_path, "left", 0, 0.9), done_run(tmp_path, "left", 1, 0.8)
     assert main(["runs", "compare", str(one), str(two)]) == 0
     text = capsys.readouterr().out
-    assert "mean 0.9 [0.89, 0.91] over 1 run;" in text
+    assert "mean 90.0 % [89.0, 91.0] over 1 run;" in text
     assert "differ in: seed (0, 1)" in text
-    assert "difference -0.1 over 1 pair, one pair: no interval" in text
+    assert "difference -10.0 points, over 1 pair: no interval" in text
     done_run(tmp_path, "cot", 1, 0.7)
     for words, complaint in (
         ([str(one)], "needs at least two"),

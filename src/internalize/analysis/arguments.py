@@ -83,7 +83,7 @@ class AskArguments(TrustOption):
     """Print one JSON object."""
 
     def __post_init__(self) -> None:
-        require(bool(self.words), "ask", 'INPUT is missing: what to ask, for example "1 0 1 1"')
+        require(bool(self.words), "ask", 'INPUT is missing: internalize ask RUN "1 0 1 1"')
 
     @property
     def inputs(self) -> str:
@@ -102,7 +102,7 @@ class CheckArguments(TrustOption):
     fast: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """The model that should have internalized."""
     against: str
-    """The slow one: a model that writes its chain."""
+    """The slow one: a model that writes its chain, for example RUN@1."""
     epsilon: float | None = None
     """Check the distributional definition with this ε instead of the strict one."""
     inputs: str | None = None

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import Progress as ProgressBar
-from rich.table import Table
 
 from internalize.analysis.arguments import ConstructArguments
 from internalize.analysis.open_run import open_chain
@@ -34,7 +33,7 @@ from internalize.constructions.exactness import (
     random_inputs,
 )
 from internalize.constructions.general import build_general, compare_sizes
-from internalize.display.terminal import PlainConsole
+from internalize.display.terminal import PlainConsole, TitledTable
 from internalize.errors import BadInput, require
 from internalize.tasks.names import parse_task
 
@@ -188,7 +187,7 @@ def print_certificate(certificate: Certificate, console: Console) -> None:
     built, result = certificate.construction, certificate.check
     kind = "theorem 3" if isinstance(built, CounterConstruction) else "general construction"
     where = f"{built.name}, T = {built.horizon}, q_0 = {built.initial_state}"
-    sizes = Table(title=f"{where}: {kind}, {built.precision}")
+    sizes = TitledTable(f"{where}: {kind}, {built.precision}")
     for column in ("quantity", "built", "theorem", "formula"):
         sizes.add_column(column, justify="right" if column in ("built", "theorem") else "left")
     for quantity in certificate.quantities:
@@ -216,7 +215,7 @@ def _print_inequalities(certificate: Certificate, console: Console) -> None:
         f"the proof's inequalities, worst of {certificate.inputs_measured} inputs "
         f"(β = {plan.beta:.4g}, Δ = {plan.gap:.3g}, η = {plan.eta:.3g})"
     )
-    table = Table(title=title)
+    table = TitledTable(title)
     for column in ("layer", "quantity", "measured", "must be", "slack", ""):
         table.add_column(column, justify="left" if column in ("quantity", "") else "right")
     for inequality in certificate.inequalities:
@@ -235,7 +234,7 @@ def _print_inequalities(certificate: Certificate, console: Console) -> None:
 
 
 def print_margins(margins: Margins, console: Console) -> None:
-    table = Table(title=f"margins, exact on {margins.inputs} inputs (noise: {DRAWS} draws)")
+    table = TitledTable(f"margins, exact on {margins.inputs} inputs (noise: {DRAWS} draws)")
     table.add_column("margin")
     table.add_column("found", justify="right")
     table.add_column("beside")
@@ -252,7 +251,7 @@ def print_margins(margins: Margins, console: Console) -> None:
 
 def print_comparison(comparison: TrainedComparison, console: Console) -> None:
     """How often the final state can be read at the last position, layer by layer."""
-    table = Table(title=f"final state read at the last position, {comparison.inputs} inputs")
+    table = TitledTable(f"final state read at the last position, {comparison.inputs} inputs")
     table.add_column("model")
     table.add_column("modulus", justify="right")
     table.add_column("input, layer 1, 2, …")

@@ -1,6 +1,6 @@
 """`internalize diagnose`: what went right or wrong in a run, in plain words, and what to try?
 
-RunEvidence in, diagnosis out: `evidence.py` gathers what is known, `suggestions.py` says what to try next.
+RunEvidence in, diagnosis out: `evidence.py` gathers what is known and says what to try next.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from internalize.analysis.evidence import (
 )
 from internalize.analysis.open_run import open_chain
 from internalize.display.plots import INK, PALETTE, accuracy_axis, new_figure, rate_line, ticks
-from internalize.display.terminal import percent
+from internalize.display.terminal import bulleted, percent
 from internalize.statistics import SUCCESS, Rate
 
 if TYPE_CHECKING:
@@ -290,12 +290,11 @@ def diagnose_command(arguments: DiagnoseArguments) -> None:
 
 def _print_diagnosis(found: Diagnosis, console: Console) -> None:
     console.print(f"[bold]{escape(found.title)}[/bold]: {escape(found.headline)}")
-    for text in found.findings:
-        console.print(f"• {escape(text)}")
+    console.print(bulleted([escape(text) for text in found.findings]))
     if found.suggestions:
         console.print("[bold]To try[/bold]")
-    for suggestion in found.suggestions:
-        console.print(f"• {escape(suggestion.action)}, because {escape(suggestion.because)}.")
+        tried = [f"{escape(s.action)}, because {escape(s.because)}." for s in found.suggestions]
+        console.print(bulleted(tried))
     if found.strict:
         console.print(
             "Internalized means here: the right state and EOS at once for more than 95 % of inputs. The strict "

@@ -8,7 +8,7 @@ from rich.markup import escape
 
 from internalize.analysis.arguments import AskArguments, EvaluateArguments, ShowArguments
 from internalize.analysis.open_run import Answered, OpenChain, open_chain, open_run, stream
-from internalize.display.terminal import PlainConsole, results_table
+from internalize.display.terminal import PlainConsole, percent, results_table
 from internalize.errors import require
 from internalize.kinds.entrance import Moment
 from internalize.measure.predictor import Measurement, measure
@@ -29,20 +29,19 @@ def evaluate_command(arguments: EvaluateArguments) -> None:
         length = {"horizon": chain.horizon, "trained_horizon": config.horizon}
         print(json.dumps(whole | moment.to_json() | length))
         return
-    rows = [
-        [
-            m.inputs,
-            str(m.accuracy),
-            str(m.target_accuracy),
-            str(m.exact_chain),
-            f"{m.response_length:.2f}",
-            f"{m.flops:,.0f}",
-        ]
-        for m in found
-    ]
-    columns = ["inputs", "accuracy", "on the stage's target", "exact chain", "tokens", "FLOPs"]
+    cells = {
+        "inputs": [m.inputs for m in found],
+        "accuracy": [str(m.accuracy) for m in found],
+        "on the stage's target": [str(m.target_accuracy) for m in found],
+        "exact chain": [percent(m.exact_chain.value) for m in found],
+        "tokens": [f"{m.response_length:.2f}" for m in found],
+        "FLOPs": [f"{m.flops:,.0f}" for m in found],
+    }
+    if all(m.target_accuracy == m.accuracy for m in found):  # the stage's answer ends in q_T: one question
+        del cells["on the stage's target"]
+    rows = [list(row) for row in zip(*cells.values(), strict=True)]
     longer = "" if chain.horizon == config.horizon else f", T = {chain.horizon} (trained on {config.horizon})"
-    PlainConsole().print(results_table(f"{chain.title}: {moment}{longer}", columns, rows))
+    PlainConsole().print(results_table(f"{chain.title}: {moment}{longer}", list(cells), rows))
 
 
 def _measure(chain: OpenChain, arguments: EvaluateArguments, moment: Moment, name: str) -> Measurement:

@@ -30,6 +30,7 @@ from internalize.runs.folder import Run
 from internalize.runtime.kind import Streams
 from internalize.tasks import InputDistribution
 
+ANY_KIND = "`runs show` works with every kind, `ask` with every kind that answers"
 Symbols = str | Sequence[str | int]
 """One input: its symbols by name in a text, `1 0 1 1`, or as a list of names or numbers."""
 
@@ -51,7 +52,8 @@ def open_chain(path: Path | str, device: str = "auto", field: str = "run") -> Op
     """The same, for whoever asks what only runs of chains can tell."""
     opened = open_run(path, device, field)
     if not isinstance(opened, OpenChain):
-        raise BadInput(field, f"{path} is a run of another kind, not of chains")
+        kind = opened.run.identity().kind
+        raise BadInput(field, f"{opened.title} is a run of {kind}: this works with runs of `train`; {ANY_KIND}")
     return opened
 
 

@@ -25,7 +25,7 @@ PLAIN_WORDS = {
     r"Error parsing (\S+): Could not parse arguments \[(.*)\] into .*float\]": r"\1: must be numbers, got \2",
     r"Missing value for argument '(\S+)'. Expected 1 values.": r"\1: a value must follow",
     r"Missing value for argument '(\S+)'. Expected (\d+) values.": r"\1: \2 values must follow",
-    r"Missing from internalize [^:]*: (\S+) (.*) \(required\)": r"\1 is missing: \2",
+    r"Missing from internalize [^:]*: (\S+) (?:[A-Z]{2,} )?(.*) \(required\)": r"\1 is missing: \2",
     r"Unrecognized options: ": r"unknown: ",
 }
 """What tyro says, as a pattern → what we say."""
@@ -161,6 +161,10 @@ def _one_line(box: str, arguments: type[Any]) -> str:
             message += f" (did you mean {' or '.join(flags)}?)" if flags else ""
     for words, plain in PLAIN_WORDS.items():
         message = re.sub(words, plain, message)
+    if message.startswith("unknown: --out") and {"run", "runs"} & {
+        f.name for f in dataclasses.fields(arguments)
+    }:
+        message += " (name runs elsewhere by their path, such as FOLDER/RUN, or set INTERNALIZE_RUNS)"
     message = CHOICE.sub(lambda found: _wrong_choice(found, arguments), message)
     return message or "the arguments cannot be read; see --help"
 

@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path, PurePath
 from typing import Any, Literal, TextIO, cast
 
-from internalize.errors import BadInput, require
+from internalize.errors import BadInput, closest_file, require
 
 LARGEST_JSON = 100 * 2**20
 LARGEST_YAML = 2**18
@@ -47,7 +47,7 @@ def read_text(path: Path, field: str, most: int = LARGEST_YAML, hint: str = "") 
         require(size <= most, where, f"the file has {size:,} bytes, at most {most:,} are read{hint}")
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise BadInput(field, f"there is no file {path}") from None
+        raise BadInput(field, f"there is no file {path}{closest_file(path)}") from None
     except OSError as error:
         raise BadInput(field, f"cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError:

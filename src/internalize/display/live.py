@@ -19,7 +19,7 @@ from rich.text import Text
 
 from internalize.contract import Row, RunState, Stage
 from internalize.display.plots import text_plot
-from internalize.display.terminal import Pace, errors_console, newest_numbers, percent, plain
+from internalize.display.terminal import Pace, errors_console, newest_numbers, own_target, percent, plain
 
 Samples = Callable[[Path], Sequence[Sequence[str]]]
 """The run's folder to a few answers of its newest model: rows of stage, input, answer and truth."""
@@ -65,9 +65,10 @@ class RunView:
         headline = self.watched.headline.items()
         return [f"{heading} {self.numbers[key]}" for key, heading in headline if key in self.numbers]
 
-    def speed(self) -> str:
+    def speed(self, stage: Stage) -> list[str]:
+        """Samples a second and how long the rest takes; nothing before it is known."""
         rate = self.pace.rate()
-        return f"{rate * self.watched.samples_per_step:,.0f} samples/s" if rate else "…"
+        return [f"{rate * self.watched.samples_per_step:,.0f} samples/s", self.pace.left(stage)] if rate else []
 
 
 class LiveView(RunView):
@@ -106,7 +107,8 @@ class LiveView(RunView):
         for key, heading in self.watched.headline.items():
             if key.endswith("_accuracy") and isinstance(row.get(key), float):
                 points = self._curves.setdefault(f"{heading} right, in %", [])
-                points.append((row.get("iteration", 0), 100 * row[key]))
+                own = own_target(row, key)  # the curve tells what the number above it tells
+                points.append((row.get("iteration", 0), 100 * (row[key] if own is None else own)))
 
     def draw(self) -> RenderableType:
         stage = self._stage
@@ -118,7 +120,7 @@ class LiveView(RunView):
             (stage.unit, stage.step, stage.steps, f"{stage.step:,} of {stage.steps:,}"),
         ):
             bars.add_row(name, ProgressBar(total=total, completed=done, width=30), note)
-        numbers = "   ".join([*self.shown_numbers(), self.speed(), self.pace.left(stage)])
+        numbers = "   ".join([*self.shown_numbers(), *self.speed(stage)])
         parts: list[RenderableType] = [Text(self.title, style="bold"), bars, Text(numbers)]
         return Group(*parts, *self._picture(), *self._answers())
 
@@ -173,7 +175,7 @@ class LineView(RunView):
         where = (
             f"stage {stage.index}/{stage.total} ({stage.label}), {stage.step:,}/{stage.steps:,} {stage.unit}"
         )
-        self._print(", ".join([where, *self.shown_numbers(), self.speed(), self.pace.left(stage)]))
+        self._print(", ".join([where, *self.shown_numbers(), *self.speed(stage)]))
 
     def _print(self, text: str) -> None:
         self._last_line = time.perf_counter()

@@ -180,7 +180,9 @@ def ticks(count: int, most: int = 13) -> list[int]:
 
 
 MARKS = "●○▲△■□"
-"""One a curve; told apart by shape, not by colour."""
+"""One for each curve; told apart by shape, not by colour."""
+MEETING = "◆"
+LEVEL = "·"
 
 Points = Sequence[tuple[float, float]]
 
@@ -195,9 +197,9 @@ def text_plot(
 ) -> str:
     """Curves of (x, y) points as lines of text: an axis on the left, a legend below. Empty without points.
 
-    Where two curves meet in one place the later one is seen. between: the ends of the axis, found if not given.
-    level: the name and height of a dotted line. On a logarithmic axis a value of 0 or less is drawn at the
-    lowest of the others.
+    Where two curves meet in one place stands a mark of its own. between: the ends of the axis, found if not
+    given. level: the name and height of a dotted line. On a logarithmic axis a value of 0 or less is drawn at
+    the lowest of the others.
     """
     points = [point for curve in curves.values() for point in curve]
     if not points:
@@ -214,16 +216,19 @@ def text_plot(
     scaled = (scale(y_range[0]), scale(y_range[1]))
     grid = [[" "] * width for _ in range(height)]
     if level is not None:
-        grid[height - 1 - _place(scale(level[1]), scaled, height)] = ["·"] * width
+        grid[height - 1 - _place(scale(level[1]), scaled, height)] = [LEVEL] * width
     for mark, curve in zip(MARKS, curves.values(), strict=False):
         for x, y in curve:
-            grid[height - 1 - _place(scale(y), scaled, height)][_place(x, x_range, width)] = mark
+            row, column = grid[height - 1 - _place(scale(y), scaled, height)], _place(x, x_range, width)
+            row[column] = mark if row[column] in (" ", LEVEL, mark) else MEETING
     labels = {0: _number(y_range[1]), height - 1: _number(y_range[0])}
     margin = max(map(len, labels.values()))
     lines = [f"{labels.get(i, ''):>{margin}} │{''.join(row).rstrip()}" for i, row in enumerate(grid)]
     first, last = _number(x_range[0]), _number(x_range[1])
     below = f"{first}{last:>{max(1, width - len(first))}}"
-    named = [*zip(MARKS, curves, strict=False), *([("·", level[0])] if level is not None else [])]
+    named = [*zip(MARKS, curves, strict=False)]
+    named += [(MEETING, "several in one place")] if any(MEETING in row for row in grid) else []
+    named += [(LEVEL, level[0])] if level is not None else []
     legend = "   ".join(f"{mark} {name}" for mark, name in named)
     return "\n".join([*lines, f"{'':>{margin}} └{'─' * width}", f"{'':>{margin}}  {below}", legend])
 

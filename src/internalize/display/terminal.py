@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.live import Live
 from rich.table import Table as RichTable
 from rich.text import Text
@@ -96,10 +96,15 @@ def own_target(row: Mapping[str, Any], key: str) -> float | None:
     return target if isinstance(target, float) and target != row.get(key) else None
 
 
+def interval_of(accuracy: str) -> str:
+    """What the interval of an accuracy is called: `id_interval` for id_accuracy, `interval` for accuracy."""
+    return accuracy.removesuffix("accuracy") + "interval"
+
+
 def interval_beside(name: str, summary: Mapping[str, Any]) -> str:
     """` [98.1 %, 98.6 %]` for an accuracy whose interval the summary has too."""
-    interval = summary.get(name.replace("_accuracy", "_interval"))
-    if not (name.endswith("_accuracy") and isinstance(interval, list) and len(interval) == 2):
+    interval = summary.get(interval_of(name))
+    if not (name.endswith("accuracy") and isinstance(interval, list) and len(interval) == 2):
         return ""
     return f" [{percent(interval[0])}, {percent(interval[1])}]"
 
@@ -109,7 +114,7 @@ def readable(name: str, value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
-        if name.endswith("accuracy"):
+        if name.endswith(("accuracy", "exact_chain")):
             return percent(value)
         whole = value >= 1000 or (value >= 10 and value.is_integer())
         return f"{value:.2g}" if 0 < abs(value) < 0.01 else f"{value:,.{0 if whole else 2}f}"
@@ -142,9 +147,29 @@ class Pace:
         return f"at most {duration((stage.steps - stage.step) / rate)} left" if rate else "…"
 
 
+def bulleted(texts: Sequence[str]) -> RichTable:
+    """A list with bullets; the lines of one entry begin below each other."""
+    listed = RichTable.grid(padding=(0, 1, 0, 0))
+    for text in texts:
+        listed.add_row("•", text)
+    return listed
+
+
+class TitledTable(RichTable):
+    """A table below its title, which is as wide as the terminal allows and not only as wide as the table."""
+
+    def __init__(self, heading: str, **options: Any) -> None:
+        super().__init__(**options)
+        self.heading = heading
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield console.render_str(self.heading, style="bold")
+        yield from super().__rich_console__(console, options)
+
+
 def results_table(title: str, columns: list[str], rows: list[list[str]]) -> RichTable:
     """A small table of results: first column left, the others right."""
-    table = RichTable(title=title, title_justify="left", title_style="bold")
+    table = TitledTable(title)
     for i, column in enumerate(columns):
         table.add_column(column, justify="left" if i == 0 else "right")
     for row in rows:

@@ -196,7 +196,8 @@ def add_model(bundle: Bundle, number: int, subject: Subject, allowance: Allowanc
     if allowance.is_live(subject):
         add_weights(bundle, number, subject, model, allowance, progress)
     else:
-        model |= {"kind": "recorded", "recorded": record_answers(subject, stages)}
+        recorded = record_answers(subject, stages) | {"own": not subject.is_gpt2}
+        model |= {"kind": "recorded", "recorded": recorded}
     work = MATRIX_SAMPLES * subject.parameters * 2.0 * subject.config.horizon**2 * len(subject.stages)
     if work < LARGEST_MATRIX and (len(subject.stages) > 1 or subject.renderer.length_hint):
         progress(f"{subject.title}: matrix")

@@ -21,12 +21,13 @@ import tyro
 
 from internalize.configs.files import make_folder, write_output
 from internalize.configs.named import TrustOption
-from internalize.contract import RunState
+from internalize.contract import Row, RunState, still_speaking
 from internalize.display.terminal import errors_console, plain
 from internalize.errors import BadInput, require
 from internalize.runs.commands import Selection
 from internalize.runs.folder import Run
 from internalize.runs.index import Entry, Store
+from internalize.runs.listing import last_measurements
 from internalize.runs.location import find_folders, runs_folder
 from internalize.runs.storage import read_rows
 
@@ -124,8 +125,11 @@ def bundle_of(runs: Sequence[Path | str], megabytes: float, progress: Progress) 
 
 POINTS = 40
 """Of a curve: more cannot be told apart in a small picture."""
-CURVES = ("id_accuracy", "accuracy", "raw_optimal_rate"), ("ood_accuracy",)
-"""Which entries of an evaluation are drawn: the first of each group that is there."""
+CURVES = (
+    ("id_target_accuracy", "id_accuracy", "accuracy", "raw_optimal_rate"),
+    ("ood_target_accuracy", "ood_accuracy"),
+)
+"""Which entries of an evaluation are shown: the first of each group that is there."""
 
 Json = dict[str, Any]
 
@@ -172,14 +176,17 @@ def write_missing_explorers(entries: list[Entry], out: Path) -> None:
 
 def runs_page(entries: list[Entry], out: Path, beside: Path) -> str:
     """The page; `beside` is the folder that it will stand in, for the links to the explorers."""
-    rows = [describe(entry, out, beside) for entry in entries]
+    so_far = last_measurements(entries, out)
+    rows = [describe(entry, out, beside, so_far.get(entry.path, {})) for entry in entries]
     data = data_block({"runs": rows, "folder": out.name})
     return fill("index.html", f"{len(entries):,} runs", ("drawing.js", "index.js"), data)
 
 
-def describe(entry: Entry, out: Path, beside: Path) -> Json:
-    """One run as the table shows it, with its curve."""
+def describe(entry: Entry, out: Path, beside: Path, so_far: Row) -> Json:
+    """One run as the table shows it, with its curve. so_far: what was measured last, if it is not finished."""
     folder = out / entry.path
+    first, second = (_first_number(so_far, names) for names in CURVES)
+    tokens = _first_number(so_far | entry.summary, ("response_length", "id_response_length"))
     return {
         "run": entry.path,
         "kind": entry.kind,
@@ -188,8 +195,11 @@ def describe(entry: Entry, out: Path, beside: Path) -> Json:
         "method": entry.method,
         "seed": entry.seed,
         "state": entry.state,
-        "id": entry.accuracy,
-        "ood": entry.ood_accuracy,
+        "id": first if so_far else entry.accuracy,
+        "ood": second if so_far else entry.ood_accuracy,
+        "stage": so_far.get("stage"),
+        "tokens": tokens,
+        "speaks": bool(still_speaking(entry.summary)),
         "seconds": entry.seconds,
         "message": entry.message,
         "internalized": entry.summary.get("internalized"),
@@ -208,9 +218,13 @@ def curve_of(folder: Path) -> list[list[float | None]]:
     points = []
     for place, row in enumerate(rows):
         if keep is None or place in keep:
-            values = [next((row[k] for k in names if isinstance(row.get(k), float)), None) for names in CURVES]
+            values = [_first_number(row, names) for names in CURVES]
             points.append([row.get("iteration", row.get("step", place)), *values])
     return points
+
+
+def _first_number(row: Row, names: Sequence[str]) -> float | None:
+    return next((value for name in names if isinstance(value := row.get(name), float)), None)
 
 
 def link_to(page: Path, beside: Path) -> str | None:

@@ -97,10 +97,11 @@ def _can_be_told(record: Record, folder: Path) -> bool:
 
 
 def report_page(records: Sequence[tuple[Record, Path]]) -> str:
+    toys = [(record, folder) for record, folder in records if _is_toy_tier(record)]
     sections = [
         page.contents({folder.name: _title(record) for record, folder in records}),
         page.heading("All claims"),
-        page.table(["claim", "scale", "p", "verdict"], _claim_rows(records), _claim_moods(records)),
+        _claims_table([pair for pair in records if pair not in toys]),
         page.paragraph(
             "A verdict is the two-sided test at 5 %, by Holm's correction over the claims of a figure "
             "that have "
@@ -110,22 +111,39 @@ def report_page(records: Sequence[tuple[Record, Path]]) -> str:
             "supports no "
             "claim, and its verdicts are outlined, not filled."
         ),
+        *([page.heading("At toy sizes, which support no claim"), _claims_table(toys)] if toys else []),
         *(section for record, folder in records for section in _figure_sections(record, folder)),
     ]
     return page.page("What the paper claims, and what came out", _summary(records), sections, _footer(records))
 
 
 def _summary(records: Sequence[tuple[Record, Path]]) -> str:
-    """How many claims got which verdict, those of the paper's figures and those of one's own apart."""
+    """How many claims got which verdict, those of the paper's figures and those of one's own apart.
+
+    Toys support no claim, so their verdicts are not among these; only their number is told.
+    """
     told = []
     for whose, ours in (("Claims of the paper", True), ("Claims of other figures", False)):
         claims = [
-            claim for record, _ in records if (record["figure"] in NAMES) == ours for claim in record["claims"]
+            (claim, _is_toy_tier(record) or claim["scale"] == TOY_SCALE)
+            for record, _ in records
+            if (record["figure"] in NAMES) == ours
+            for claim in record["claims"]
         ]
-        words = Counter(claim["verdict"] for claim in claims)
-        if claims:
-            told.append(f"{whose}: {', '.join(f'{count} {word}' for word, count in words.most_common())}.")
+        words = Counter(claim["verdict"] for claim, toy in claims if not toy)
+        counts = [f"{count} {word}" for word, count in words.most_common()]
+        counts += [f"{toys} at toy sizes"] if (toys := sum(toy for _, toy in claims)) else []
+        if counts:
+            told.append(f"{whose}: {', '.join(counts)}.")
     return " ".join(told) or "No claim is judged."
+
+
+def _is_toy_tier(record: Record) -> bool:
+    return record["tier"] in ("toy", "smoke")
+
+
+def _claims_table(records: Sequence[tuple[Record, Path]]) -> str:
+    return page.table(["claim", "scale", "p", "verdict"], _claim_rows(records), _claim_moods(records))
 
 
 def _title(record: Record) -> str:

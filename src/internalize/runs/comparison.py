@@ -179,18 +179,21 @@ def comparison_cells(result: dict[str, Any]) -> tuple[list[str], list[list[str]]
             [
                 plain(group["name"]),
                 str(group["runs"]),
-                _with_interval(group["mean"], group["mean_interval"]),
+                _with_interval(result["metric"], group["mean"], group["mean_interval"]),
                 str(Rate(group["succeeded"], group["runs"])),
-                _with_interval(pair["difference"], pair["interval"], "+") if paired else "–",
+                _with_interval(result["metric"], pair["difference"], pair["interval"], "+") if paired else "–",
                 f"{pair['mcnemar_p']:.3g}" if paired else "–",
             ]
         )
     return ["runs of", "runs", f"mean {named(result['metric'])}", "succeeded", "difference", "McNemar p"], rows
 
 
-def _with_interval(value: float, interval: list[float] | None, sign: str = "") -> str:
-    spread = f" [{interval[0]:{sign}.4g}, {interval[1]:{sign}.4g}]" if interval else ""
-    return f"{value:{sign}.4g}{spread}"
+def _with_interval(metric: str, value: float, interval: list[float] | None, sign: str = "") -> str:
+    """`98.3 % [97.9, 98.6]` of an accuracy, `+1.2 points [+0.3, +2.1]` of a difference; others as they are."""
+    share = metric.endswith("accuracy")
+    unit = "" if not share else " points" if sign else " %"
+    told = [f"{100 * v:{sign}.1f}" if share else f"{v:{sign}.4g}" for v in (value, *(interval or ()))]
+    return f"{told[0]}{unit}" + (f" [{told[1]}, {told[2]}]" if interval else "")
 
 
 def _told(values: dict[str, list[Any]]) -> str:
@@ -208,12 +211,11 @@ def comparison_text(result: dict[str, Any]) -> str:
     lines = [named(result["metric"])]
     for group in result["groups"]:
         low, high = group["success_interval"]
-        mean = group["mean_interval"]
-        spread = f" [{mean[0]:.4g}, {mean[1]:.4g}]" if mean else ""
+        mean = _with_interval(result["metric"], group["mean"], group["mean_interval"])
         left_out = f", {group['unfinished']} unfinished left out" if group["unfinished"] else ""
         runs = _counted(group["runs"], "run")
         lines.append(
-            f"  {group['name']}: mean {group['mean']:.4g}{spread} over {runs}; succeeded "
+            f"  {group['name']}: mean {mean} over {runs}; succeeded "
             f"{group['succeeded']} of {group['runs']} [{100 * low:.0f} %, {100 * high:.0f} %]{left_out}"
         )
         lines += [f"  {group['name']}: left out, damaged: {reason}" for reason in group["damaged"]]
@@ -222,11 +224,9 @@ def comparison_text(result: dict[str, Any]) -> str:
         if not pair["pairs"]:
             lines.append("  no seed in common: nothing to pair")
             continue
-        interval = pair["interval"]
-        spread = (
-            f"95 % interval [{interval[0]:+.4g}, {interval[1]:+.4g}]" if interval else "one pair: no interval"
-        )
-        lines.append(f"  difference {pair['difference']:+.4g} over {_counted(pair['pairs'], 'pair')}, {spread}")
+        found = _with_interval(result["metric"], pair["difference"], pair["interval"], "+")
+        alone = "" if pair["interval"] else ": no interval"
+        lines.append(f"  difference {found}, over {_counted(pair['pairs'], 'pair')}{alone}")
         if pair["pairs"] > 1:  # one pair tells nothing about seeds
             lines.append(f"  successes: McNemar's exact test p = {pair['mcnemar_p']:.3g}")
     return plain("\n".join(lines))

@@ -13,6 +13,7 @@ from internalize.display.terminal import (
     accuracy_told,
     duration,
     interval_beside,
+    interval_of,
     own_target,
     percent,
     plain,
@@ -35,7 +36,7 @@ SPEAKS = "!"
 SPEAKING = (
     f"{SPEAKS} right only while it still speaks: it succeeded, and did not internalize (2 tokens: at once)"
 )
-SO_FAR = "(3) after a number: the run is not finished; this was measured last, in stage 3"
+SO_FAR = "(stage) after a number: the run is not finished; this was measured last, at that stage"
 NO_LAST_MEASUREMENT = (RunState.DONE, RunState.DAMAGED)
 WHOLE_NAMES = "the hash stands for the name; whole names: a wider terminal, or --json"
 
@@ -304,7 +305,7 @@ def _setting(value: Any) -> str:
 
 def _results(summary: Mapping[str, Any]) -> list[str]:
     """As `train` prints them, the lists too; an interval stands beside its accuracy."""
-    beside = {name.replace("_accuracy", "_interval") for name in summary if interval_beside(name, summary)}
+    beside = {interval_of(name) for name in summary if interval_beside(name, summary)}
     shown = {name: value for name, value in summary.items() if name not in beside}
     width = max(map(len, map(named, shown)), default=0)
     return [

@@ -141,7 +141,9 @@ def _nearest(name: str, folders: list[str], out: Path) -> str:
     import difflib
 
     names = [Path(folder).name for folder in folders]
-    near = difflib.get_close_matches(Path(name).name, names, n=3, cutoff=0.4)
+    near = difflib.get_close_matches(name, [LATEST]) or difflib.get_close_matches(
+        Path(name).name, names, n=3, cutoff=0.4
+    )
     shown = f" (did you mean {' or '.join(near)}?)" if near else ""
     return f"{shown}; internalize runs lists them ({len(names):,})"
 

@@ -202,7 +202,7 @@ def report(run: Run, execution: Execution) -> None:
         rows = [
             [named(name), readable(name, value) + interval_beside(name, summary)]
             for name, value in summary.items()
-            if not isinstance(value, list)  # intervals stand beside their accuracy; `runs show` has all
+            if value is not None and not isinstance(value, list)  # intervals stand beside; `runs show` has all
         ]
         PlainConsole().print(results_table(run.path.name, ["result", ""], rows))
         for said in shortcomings(summary, str(run.path), run.identity().config):

@@ -94,7 +94,12 @@ def _by_group(collected: Collected, by: Sequence[str]) -> dict[str, list[Row]]:
 
 
 def _named(fields: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name.rpartition('.')[2]} {value}" for name, value in fields.items()) or "all runs"
+    """`left, width 64`: a word speaks for itself, a number needs its name."""
+    said = [
+        value if isinstance(value, str) else f"{name.rpartition('.')[2]} {value}"
+        for name, value in fields.items()
+    ]
+    return ", ".join(said) or "all runs"
 
 
 def _run_of(collected: Collected, row: Row) -> Run:

@@ -26,7 +26,7 @@ from rich.markup import escape
 from internalize.configs.files import make_folder, read_data, require_writable
 from internalize.configs.named import Copies, Source, is_object_name, load_object, own_files
 from internalize.display.terminal import PlainConsole, results_table
-from internalize.errors import BadInput, closest, require
+from internalize.errors import BadInput, closest, closest_file, require
 
 if TYPE_CHECKING:
     from internalize.tasks.semiautomaton import Semiautomaton
@@ -170,8 +170,11 @@ def _single(text: str, field: str) -> Semiautomaton:
     form = _FORM.fullmatch(text)
     if form is None or (form["n"] is None and form["family"] != "flipflop"):
         names = ", ".join([*(f"{family}<n>" for family in FAMILIES), "Q8"])
-        raise BadInput(field, f"unknown task {text!r}; known: {names}, products like C2xC3, regex:(0|1)*11, "
-                              "a .json, .yaml or .fsm file, or module:attribute")  # fmt: skip
+        near = closest_file(Path(f"{text}.json"))
+        known = (
+            f"{names}, products like C2xC3, regex:(0|1)*11, a .json, .yaml or .fsm file, or module:attribute"
+        )
+        raise BadInput(field, f"unknown task {text!r}{near}; known: {known}")
     n = int(form["n"] or 2)
     if form["generators"] is None:
         made: Semiautomaton = getattr(groups, FAMILIES[form["family"]][1])(n)

@@ -127,7 +127,9 @@ const Drawing = (() => {
     parts.push(s("text", { x: W - right, y: y(chance) - 4, "text-anchor": "end", class: "tick" }, "chance"));
     for (const line of lines) {
       const points = line.values.map((v, i) => (v === null ? null : `${x(iterations[i]).toFixed(1)},${y(v).toFixed(1)}`));
-      parts.push(s("polyline", { points: points.filter((p) => p).join(" "), class: `line ${line.tone}` }));
+      const known = points.filter((p) => p);
+      parts.push(s("polyline", { points: known.join(" "), class: `line ${line.tone}` }));
+      if (known.length === 1) parts.push(s("circle", { cx: known[0].split(",")[0], cy: known[0].split(",")[1], r: line.tone === "id" ? 3 : 5, class: `line ${line.tone}` })); // one measurement is no line
     }
     parts.push(s("text", { x: left, y: H - 8, class: "tick" }, "0"));
     parts.push(s("text", { x: W - right, y: H - 8, "text-anchor": "end", class: "tick" }, `${last.toLocaleString("en")} iterations`));

@@ -7,9 +7,9 @@
   const { runs, folder } = JSON.parse(element("data").textContent);
   const COLUMNS = [
     ["run", "run"], ["task", "task"], ["T", "T"], ["method", "method"], ["seed", "seed"], ["state", "state"],
-    ["ID", "id"], ["OOD", "ood"], ["curve", "curve"], ["took", "seconds"],
+    ["ID", "id"], ["OOD", "ood"], ["tokens", "tokens"], ["curve", "curve"], ["took", "seconds"],
   ];
-  const NUMBERS = new Set(["T", "seed", "id", "ood", "seconds"]);
+  const NUMBERS = new Set(["T", "seed", "id", "ood", "tokens", "seconds"]);
   const chosen = { text: "", task: "", method: "", state: "", by: "run", down: false };
 
   function duration(seconds) {
@@ -22,7 +22,9 @@
     const value = run[key];
     if (key === "seconds") return duration(value);
     if (value === null || value === undefined) return "–";
-    return key === "id" || key === "ood" ? percent(value) : String(value);
+    const soFar = run.stage ? ` (${run.stage})` : "";
+    if (key === "tokens") return `${value.toFixed(1)}${run.speaks ? "!" : ""}${soFar}`;
+    return key === "id" || key === "ood" ? percent(value) + soFar : String(value);
   }
 
   function shown() {
@@ -69,6 +71,7 @@
     for (const [k, tone] of [[2, "ood"], [1, "id"]]) {
       const line = points.filter((point) => point[k] !== null).map((point) => `${x(point[0]).toFixed(1)},${y(point[k]).toFixed(1)}`).join(" ");
       if (line) parts.push(s("polyline", { points: line, class: `line ${tone}` }));
+      if (line && !line.includes(" ")) parts.push(s("circle", { cx: line.split(",")[0], cy: line.split(",")[1], r: tone === "id" ? 3 : 5, class: `line ${tone}` }));
     }
     parts.push(s("text", { x: W - 6, y: H - 6, "text-anchor": "end", class: "tick" }, last.toLocaleString("en")));
     const picture = points.length ? s("svg", { viewBox: `0 0 ${W} ${H}`, class: "chart", role: "img", "aria-label": `Accuracy of ${run.run} over training` }, parts) : h("p", { class: "explain" }, "Nothing was measured on the way.");

@@ -277,14 +277,18 @@ const App = (() => {
       ? (about.lengthHint ? "One network, every length of answer" : "A network that answers here")
       : about.summary.internalized ? "The words go, the answer stays" : lost ? "A network that lost its thread" : ended ? "The words go, and some answers with them" : "The words did not all go";
     const end = ended && own === 1 ? "At the end it says the answer alone" : `Training ended at stage ${last.stage} of ${about.totalStages}: it still writes ${own} state${own === 1 ? "" : "s"}`;
+    const live = about.kind !== "recorded", it = live ? "This small transformer" : about.recorded.own ? "This network" : "This transformer";
+    const ask = live ? "change a symbol: the models run in this page" : "or draw another input";
+    const tryIt = live ? `${about.lengthHint ? "Drag the budget, change" : "Change"} a symbol: the model runs in this page` : "Draw another input";
     const chain = model.stages.length > 1
-      ? `This small transformer ${what}. First it learned to write down every ${task.counter ? "sum" : "state"} on the way. Then these words were taken away, stage by stage. ${end}${right}${about.summary.internalized ? "" : guess}. Drag the slider, change a symbol: the models run in this page.`
-      : `This small transformer ${what}${about.lengthHint ? ". One token in the prompt tells it how long its answer must be. Asked for the answer alone, it" : "; it"}${right.replace(" and", "")}${about.lengthHint || about.summary.succeeded ? "" : guess}. ${about.lengthHint ? "Drag the budget, change" : "Change"} a symbol: the model runs in this page.`;
+      ? `${it} ${what}. First it learned to write down every ${task.counter ? "sum" : "state"} on the way. Then these words were taken away, stage by stage. ${end}${right}${about.summary.internalized ? "" : guess}. Drag the slider, ${ask}.`
+      : `${it} ${what}${about.lengthHint ? ". One token in the prompt tells it how long its answer must be. Asked for the answer alone, it" : "; it"}${right.replace(" and", "")}${about.lengthHint || about.summary.succeeded ? "" : guess}. ${tryIt}.`;
     element("lead").textContent = chain;
     if (recorded.length) {
       const note = element("recorded-note");
       note.hidden = false;
-      note.textContent = `${recorded.map((model) => model.about.label).join(", ")}: too large to run in a page. You see answers that were recorded, for ${recorded[0].about.recorded.inputs.length} inputs; use the random buttons.`;
+      const why = (model) => `${model.about.label}: ${model.about.recorded.own ? "a network of your own, which does not run in a page" : "too large to run in a page"}. `;
+      note.textContent = `${recorded.map(why).join("")}You see answers that were recorded, for ${recorded[0].about.recorded.inputs.length} inputs; use the random buttons.`;
       element("typed").disabled = true;
     }
   }

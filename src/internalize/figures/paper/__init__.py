@@ -84,11 +84,9 @@ def figures_command(arguments: FiguresArguments) -> None:
     if arguments.json:
         print(json.dumps({"figures": entries}))
         return
-    from rich.table import Table as RichTable
+    from internalize.display.terminal import PlainConsole, TitledTable
 
-    from internalize.display.terminal import PlainConsole
-
-    table = RichTable(title="Figures of the paper", title_justify="left", title_style="bold")
+    table = TitledTable("Figures of the paper")
     for column in ("figure", "shows", *(LISTED if arguments.runs else ()), "claims"):
         table.add_column(column)
     for entry in entries:

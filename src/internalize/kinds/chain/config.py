@@ -200,12 +200,10 @@ class ChainConfig:
             )
         if self.keep_positions:
             learned = self.model.positions == "absolute" and self.model.network is None
-            require(
-                not curriculum.pauses,
-                "keep-positions",
-                "must be left out: behind pauses every state has its place",
-            )
-            require(learned, "keep-positions", "needs the learned absolute positions of the built-in GPT-2")
+            pauses = curriculum.pauses
+            require(not pauses, "keep-positions", "must be left out: behind pauses every state has its place")
+            why = "needs the learned absolute positions of the built-in GPT-2: set it to False here"
+            require(learned, "keep-positions", why)
             good = self.rehearse != "all" and all(
                 len(curriculum.formats(stage)) == 1 or self.rehearsal for stage in (1, curriculum.stages)
             )

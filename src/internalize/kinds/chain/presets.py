@@ -64,14 +64,18 @@ def fitted(config: ChainConfig, method: str) -> ChainConfig:
 def preset_in(words: Sequence[str]) -> ChainConfig | None:
     """The preset that the words of a command line name by --preset, from which their other fields depart.
 
-    It is fitted to the method that the words name: `--preset laptop --method cot` is as good a command.
+    It is fitted to the method and the model that the words name: `--preset laptop --method cot` and
+    `--preset laptop --model.positions rotary` are as good a command.
     """
     named = value_in(words, "--preset")
     if named is None:
         return None
     for name, config in PRESETS.items():
         if name == named:
-            return fitted(config, value_in(words, "--method") or config.method)
+            absolute = value_in(words, "--model.positions") in (None, "absolute")
+            learned = absolute and value_in(words, "--model.network") is None
+            chosen = fitted(config, value_in(words, "--method") or config.method)
+            return chosen if learned else replace(chosen, keep_positions=None)  # which only learned ones have
     raise BadInput(
         "preset", f"must be one of {', '.join(PRESETS)}{closest(named, list(PRESETS))}; got {named!r}"
     )

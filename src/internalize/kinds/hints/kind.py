@@ -26,7 +26,7 @@ class HintsKind:
         label=HintsConfig.label,
         subject=lambda config: config.circuit,
         unit="steps",
-        headline={"loss": "loss", "accuracy": "accuracy", "subnetwork_accuracy": "h(x)"},
+        headline={"loss": "loss", "accuracy": "without hints", "subnetwork_accuracy": "h(x)"},
         accuracy=entry("accuracy"),
         columns={
             "accuracy": lambda result: percent(result["accuracy"]),

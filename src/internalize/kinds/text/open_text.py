@@ -151,7 +151,7 @@ def open_text(path: Any, device: str = "auto", field: str = "run") -> OpenText:
     run = Run.open(path, field)
     config, experiment = load_experiment(run, device)
     if not isinstance(experiment, TextExperiment):
-        raise BadInput(field, f"{path} is a run of another kind, not of text")
+        raise BadInput(field, f"{run.path.name} is a run of {run.identity().kind}, not of text")
     return OpenText(run, config, experiment)
 
 
