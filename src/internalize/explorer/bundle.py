@@ -196,7 +196,7 @@ def add_model(bundle: Bundle, number: int, subject: Subject, allowance: Allowanc
     if allowance.is_live(subject):
         add_weights(bundle, number, subject, model, allowance, progress)
     else:
-        recorded = record_answers(subject, stages) | {"own": not subject.is_gpt2}
+        recorded = record_answers(subject, stages) | {"own": not subject.is_readable}
         model |= {"kind": "recorded", "recorded": recorded}
     work = MATRIX_SAMPLES * subject.parameters * 2.0 * subject.config.horizon**2 * len(subject.stages)
     if work < LARGEST_MATRIX and (len(subject.stages) > 1 or subject.renderer.length_hint):
