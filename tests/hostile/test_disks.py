@@ -55,7 +55,7 @@ def attack(command: str, trouble: dict[str, Any], place: Path, children: Childre
 def check(command: str, trouble: dict[str, Any], place: Path, children: Children) -> None:
     before = {path for path in place.rglob("*") if path.is_file()}
     ended = attack(command, trouble, place, children)
-    ended.require_border()
+    assert ended.complaint() is None
     assert list(place.rglob(".*.tmp")) == []
     if trouble is NOT_OURS:
         assert {path for path in place.rglob("*") if path.is_file()} == before

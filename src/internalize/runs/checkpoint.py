@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from torch import Tensor
 from internalize.errors import RunWarning, require
 from internalize.runs.storage import require_file, write_atomically
 
+NAME = re.compile(r"[0-9]{12,}\.safetensors")
 KEPT = 2
 """How many checkpoints stay: if the newest one turns out damaged there is one before it."""
 METRICS = "metrics.jsonl"
@@ -81,7 +83,7 @@ def save_checkpoint(folder: Path, identity: str, checkpoint: Checkpoint) -> Path
     identity: digest of what the run computes, so that no checkpoint is ever taken for another run's.
     """
     folder.mkdir(exist_ok=True)
-    path = folder / f"{checkpoint.step:012d}.safetensors"
+    path = place_of(folder, checkpoint.step)
     scalars = {"identity": identity, "state": checkpoint.scalars, "measured": checkpoint.measured}
     # frombuffer takes no empty buffer: the first checkpoint is made before the first row
     rows = torch.zeros(0, dtype=torch.uint8)
@@ -102,6 +104,8 @@ def load_newest(folder: Path, identity: str) -> Checkpoint | None:
             tensors, scalars = load_tensors(path)
             rows = bytes(tensors.pop(METRICS).numpy())
             made_by, state, measured = (scalars[name] for name in ("identity", "state", "measured"))
+            if not (isinstance(state, dict) and isinstance(measured, bool)):
+                raise Damaged(f"{path} has no state of a run in it")
         except (Damaged, KeyError, TypeError) as error:
             warnings.warn(f"checkpoint passed over: {error}", RunWarning, stacklevel=2)
             continue
@@ -112,7 +116,13 @@ def load_newest(folder: Path, identity: str) -> Checkpoint | None:
 
 def checkpoints(folder: Path) -> list[Path]:
     """All checkpoints, newest first."""
-    return sorted(folder.glob("[0-9]*.safetensors"), reverse=True)
+    named = [path for path in folder.glob("[0-9]*.safetensors") if NAME.fullmatch(path.name)]
+    return sorted(named, reverse=True)
+
+
+def place_of(folder: Path, step: int) -> Path:
+    """Where the checkpoint of that step is."""
+    return folder / f"{step:012d}.safetensors"
 
 
 def _checksum(tensors: Mapping[str, Tensor], text: str) -> str:

@@ -16,6 +16,7 @@ from internalize.configs.named import Copies
 from internalize.contract import Row, Stage
 from internalize.curricula import Progress, Shown
 from internalize.curricula.curriculum import Rehearsed
+from internalize.curricula.saved_progress import read_control, read_progress, require_optimizer_step
 from internalize.curricula.schedule import (
     Control,
     Gentleness,
@@ -31,7 +32,7 @@ from internalize.curricula.schedule import (
 from internalize.kinds.chain.config import ChainConfig, find_weights, read_starting_weights
 from internalize.kinds.chain.data import EasySteps, TrainingData, easy_share
 from internalize.kinds.chain.evaluation import evaluation_row, summary_row
-from internalize.kinds.chain.state import AnswerAverages, ChainState, KeptPositions, part_of
+from internalize.kinds.chain.state import AnswerAverages, ChainState, KeptPositions, part_of, saved_kernel
 from internalize.measure.cost import NetworkCosts, costs_of
 from internalize.measure.ledger import Ledger, ledger_from_json
 from internalize.measure.predictor import TransformerPredictor
@@ -88,15 +89,13 @@ class ChainExperiment:
     def restore(self, tensors: Mapping[str, Tensor], scalars: Mapping[str, Any]) -> ChainState:
         model = self.new_model()
         model.load(part_of(tensors, "model"), "checkpoint")
+        schedule, stages = self.config.schedule, self.curriculum.stages
+        progress = read_progress(scalars["progress"], schedule, self.config.iterations, stages)
+        control = read_control(scalars.get("control"), schedule, progress, stages)
         cost = scalars.get("cost")  # states of earlier versions have none
-        control = Control(**scalars["control"]) if "control" in scalars else None
-        state = self.assemble(
-            model,
-            Progress(**scalars["progress"]),
-            scalars["kernel"],
-            None if cost is None else ledger_from_json(cost),
-            control,
-        )
+        ledger = None if cost is None else ledger_from_json(cost, stages)
+        state = self.assemble(model, progress, saved_kernel(scalars["kernel"], self.config), ledger, control)
+        require_optimizer_step(scalars["optimizer"]["step"], progress, self.config.optimizer.reset)
         state.optimizer.load(part_of(tensors, "optimizer"), scalars["optimizer"])
         state.averages.load(part_of(tensors, "averages"))
         if state.good is not None:
