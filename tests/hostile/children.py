@@ -45,7 +45,7 @@ class Outcome:
     """Of the processor: what else the machine has to do is no part of it."""
 
     def complaint(self, seconds: float = 60.0) -> str | None:
-        """What is wrong with the way in which it ended, its words and the end of what it said; None if nothing is.
+        """What is wrong with the way in which it ended, with its words and errors; None if nothing is.
 
         A command ends with 0, 1 or 2, or as a training does that is asked to stop; and whatever it refuses, it
         refuses in one line.
@@ -252,8 +252,10 @@ def watch_changes(folder: str, last: int, note: str | None) -> None:
         if not (event in CHANGES or opens):
             return
         changed = arguments[0]
-        if not isinstance(changed, int) and not os.path.abspath(os.fsdecode(changed)).startswith(folder):
-            return
+        if not isinstance(changed, int):
+            place = os.path.abspath(os.fsdecode(changed))  # noqa: PTH100 - links are not to be followed
+            if not place.startswith(folder):
+                return
         seen += 1
         if seen == last:
             os.kill(os.getpid(), signal.SIGKILL)

@@ -57,7 +57,8 @@ def stopped(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 
     def make(kind: str) -> Path:
         if kind not in made:
-            out, asked = place / kind, []
+            out = place / kind
+            asked: list[int] = []
 
             class First(Watcher):
                 def stepped(self, stage: Any) -> None:
@@ -247,5 +248,5 @@ def test_the_command_says_one_line(
     assert main(["resume", str(run.path), "--quiet"]) == 1
     line = capsys.readouterr().err
     assert line.startswith(f"internalize: the run failed: {run.path}/checkpoints/000000000031.safetensors ")
-    assert "progress.stage: must be 1 … 4, a whole number; got 99" in line
+    assert "progress.stage: must be 1 … 3, a whole number; got 99" in line
     assert line.count("\n") == 1

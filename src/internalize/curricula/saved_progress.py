@@ -13,8 +13,13 @@ EXACT = 2**24
 """Steps that an optimizer counts exactly: its counter is a float32."""
 
 
-def read_progress(data: Any, schedule: ScheduleConfig, iterations: int, stages: int) -> Progress:
-    """Refuses, by the entry's name, what a training by this schedule never is."""
+def read_progress(
+    data: Any, schedule: ScheduleConfig, iterations: int, stages: int, limited: bool = False
+) -> Progress:
+    """Refuses, by the entry's name, what a training by this schedule never is.
+
+    limited: whether something besides the schedule can end the training, at any iteration.
+    """
     progress = from_json(Progress, data, "progress")
     done, within = progress.iteration, progress.in_stage
     require_count("progress.iteration", done, most=iterations)
@@ -22,7 +27,9 @@ def read_progress(data: Any, schedule: ScheduleConfig, iterations: int, stages: 
     require_count("progress.in_stage", within, least=min(done, 1), most=done)
     ends = progress.finished == progress.stage_ended or (progress.stage_ended and progress.stage < stages)
     require(ends, "progress.stage_ended", f"is {progress.stage_ended} at stage {progress.stage} of {stages}")
-    require(progress.finished or done < iterations, "progress.finished", f"is false after {done} iterations")
+    passed = schedule.kind == "controller" or (schedule.kind == "adaptive" and progress.stage == stages)
+    good = done == iterations or limited or passed if progress.finished else done < iterations
+    require(good, "progress.finished", f"is {progress.finished} after {done} of {iterations} iterations")
     if schedule.kind == "fixed":
         _require_fixed(progress, EqualShares(iterations, stages))
     return progress

@@ -89,13 +89,14 @@ class ChainExperiment:
     def restore(self, tensors: Mapping[str, Tensor], scalars: Mapping[str, Any]) -> ChainState:
         model = self.new_model()
         model.load(part_of(tensors, "model"), "checkpoint")
-        schedule, stages = self.config.schedule, self.curriculum.stages
-        progress = read_progress(scalars["progress"], schedule, self.config.iterations, stages)
+        config, schedule, stages = self.config, self.config.schedule, self.curriculum.stages
+        limited = config.operations_limit is not None
+        progress = read_progress(scalars["progress"], schedule, config.iterations, stages, limited)
         control = read_control(scalars.get("control"), schedule, progress, stages)
         cost = scalars.get("cost")  # states of earlier versions have none
         ledger = None if cost is None else ledger_from_json(cost, stages)
-        state = self.assemble(model, progress, saved_kernel(scalars["kernel"], self.config), ledger, control)
-        require_optimizer_step(scalars["optimizer"]["step"], progress, self.config.optimizer.reset)
+        state = self.assemble(model, progress, saved_kernel(scalars["kernel"], config), ledger, control)
+        require_optimizer_step(scalars["optimizer"]["step"], progress, config.optimizer.reset)
         state.optimizer.load(part_of(tensors, "optimizer"), scalars["optimizer"])
         state.averages.load(part_of(tensors, "averages"))
         if state.good is not None:
