@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import tempfile
@@ -13,7 +14,8 @@ import pytest
 
 from internalize.runs import doctor
 from tests.hostile.children import Children, Outcome
-from tests.hostile.laboratory import GOOD, good_words
+from tests.hostile.laboratory import GOOD, PARITY, good_words
+from tests.hostile.test_folders import LISTING
 from tests.test_border import shell
 
 WRITING = ["train", "hints", "matrix", "probe", "construct", "tasks", "figure", "report", "runs",
@@ -74,6 +76,33 @@ def test_the_disk_is_full(command: str, place: Path, children: Children) -> None
 @pytest.mark.parametrize("command", ["train", "matrix", "construct", "report", "runs", "runs prune", "collect"])
 def test_nothing_is_ours(command: str, place: Path, children: Children) -> None:
     check(command, NOT_OURS, place, children)
+
+
+def test_a_folder_that_nobody_may_look_into_is_one_row(place: Path, children: Children) -> None:
+    """It is not passed over, and hides nothing."""
+    dark = place / PARITY
+    dark.chmod(0)
+    try:
+        rows = json.loads(children.run(["runs", "--json"], place, patience=30, stranger=True).out)
+        states = {row["path"]: row["state"] for row in rows}
+        assert states.pop(dark.name) == "damaged"
+        others = {path.parent.name for path in place.glob("runs/*/config.json")} - {dark.name}
+        assert set(states) == others
+        assert "damaged" not in states.values()
+        for line in [*LISTING, f"runs compare {PARITY} {PARITY}", f"runs verify {PARITY}"]:
+            ended = children.run(line.split(), place, patience=60, stranger=True)
+            assert ended.complaint() is None
+        for line in (f"runs show {PARITY}", f"evaluate {PARITY}", f"resume {PARITY}"):
+            ended = children.run(line.split(), place, patience=30, stranger=True)
+            assert (ended.code, ended.complaint()) == (2, None)
+            assert f"{PARITY}/config.json cannot be read: Permission denied" in ended.err
+        if os.getuid() == 0:  # else these are the child's own, and go
+            words = ["runs", "prune", "--status", "done", "--yes"]
+            ended = children.run(words, place, patience=30, stranger=True)
+            assert (ended.code, ended.complaint()) == (1, None)
+            assert "deleted 0 of " in ended.out
+    finally:
+        dark.chmod(0o755)
 
 
 @pytest.mark.slow

@@ -193,9 +193,7 @@ def test_a_checkpoint_of_something_else_is_one_line(tmp_path: Path) -> None:
     for path in checkpoints(run.path / "checkpoints"):
         tensors, scalars = load_tensors(path)
         save_tensors(path, tensors, {**scalars, "state": {"progress": "x"}})
-    with pytest.raises(
-        RunFailed, match=r"000045\.safetensors does not hold the state of such a run: progress: "
-    ):
+    with pytest.raises(RunFailed, match=r"000045\.safetensors does not hold the state of .*: progress: "):
         resume(Run.open(run.path), Execution())
 
 
