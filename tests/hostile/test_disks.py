@@ -62,10 +62,15 @@ def check(command: str, trouble: dict[str, Any], place: Path, children: Children
     if trouble is NOT_OURS:
         assert {path for path in place.rglob("*") if path.is_file()} == before
     elif command in OUTPUT:  # whole, or not there: an empty file is a loss of what was in it
-        assert ended.code in (1, 2), "a full disk that nobody tells of"
-        assert "File too large" in ended.err
-        new = [path for path in place.rglob("*") if path.is_file() and path not in before]
-        assert [path for path in new if path.suffix in (".csv", ".png", ".svg")] == []
+        files = {path for path in place.rglob("*") if path.is_file()} - before
+        new = {path: path.read_bytes() for path in files if path.suffix in (".csv", ".png", ".svg")}
+        if ended.code == 0:  # it had room enough
+            assert trouble is NEARLY_FULL, "a full disk that nobody tells of"
+            assert attack(command, {}, place, children).code == 0
+            assert {path: path.read_bytes() for path in new} == new != {}
+        else:
+            assert "File too large" in ended.err
+            assert new == {}
 
 
 @pytest.mark.parametrize("command", WRITING)

@@ -8,6 +8,7 @@ import multiprocessing
 import os
 import pickle
 import resource
+import shutil
 import sys
 import threading
 from collections.abc import Callable
@@ -121,6 +122,26 @@ def test_a_disk_with_room_for_nothing(
     for index in tmp_path.glob(".index*"):
         index.unlink()
     train(CONFIG, out=tmp_path)
+    assert results(tmp_path) == calm
+
+
+def test_a_checkpoint_that_a_kill_has_left_over_goes(
+    tmp_path: Path, calm: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where nothing is left to train, and so no further one is written."""
+
+    def fail(*arguments: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Run, "save_model", fail)
+    with pytest.raises(RunFailed, match="the disk is full"):
+        train(CONFIG, out=tmp_path)
+    monkeypatch.undo()
+    (folder,) = tmp_path.iterdir()
+    kept = checkpoints(folder / "checkpoints")
+    shutil.copy(kept[1], kept[1].with_name("000000000001.safetensors"))
+    train(CONFIG, out=tmp_path)
+    assert checkpoints(folder / "checkpoints") == kept
     assert results(tmp_path) == calm
 
 

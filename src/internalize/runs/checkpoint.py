@@ -120,6 +120,13 @@ def checkpoints(folder: Path) -> list[Path]:
     return sorted(named, reverse=True)
 
 
+def drop_older(folder: Path, step: int) -> None:
+    """Finish what a killed process has left: of the checkpoints up to that step only the newest two stay."""
+    past = [path for path in checkpoints(folder) if path <= place_of(folder, step)]
+    for old in past[KEPT:]:
+        old.unlink()
+
+
 def place_of(folder: Path, step: int) -> Path:
     """Where the checkpoint of that step is."""
     return folder / f"{step:012d}.safetensors"

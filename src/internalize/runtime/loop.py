@@ -21,7 +21,7 @@ from torch import Tensor
 
 from internalize.contract import Observer, Row, RunState, Stage
 from internalize.errors import Interrupted, RunFailed, RunWarning
-from internalize.runs.checkpoint import Checkpoint, load_newest, save_checkpoint
+from internalize.runs.checkpoint import Checkpoint, drop_older, load_newest, save_checkpoint
 from internalize.runs.folder import Run
 from internalize.runs.manifest import write_manifest
 from internalize.runs.provenance import read_times
@@ -110,6 +110,7 @@ def _begin(
         books.checkpoint(state, experiment.stage(state))
     else:
         state = restored(experiment, saved, run.path / "checkpoints")
+        drop_older(run.path / "checkpoints", saved.step)
         books = Books(run, audience, saved.step, saved.metrics)
     run.set_status(RunState.RUNNING, **about)
     audience.begin(run.path, experiment.stage(state))

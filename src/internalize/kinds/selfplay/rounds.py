@@ -28,7 +28,7 @@ from internalize.models.parameters import AdamW, flatten_parameters
 
 BETAS = (0.9, 0.99)
 ROUNDING = 1e-5
-"""By how much a share may be beyond 1 when it was computed in float32."""
+"""By how much a share may be beyond 0 or 1 when it was computed in float32."""
 
 
 @dataclass
@@ -147,8 +147,8 @@ def require_sense(state: SelfPlayState, config: SelfPlayConfig, inputs: int, act
     updates = min(config.updates, UPDATES_AT_ONCE * max(0, state.part - playing))
     made = (state.round - 1) * config.updates + updates
     require_count("optimizer.step", state.optimizer.scalars()["step"], least=made, most=made)
-    for name in ("passes", "moves"):
-        require_count(name, getattr(state, name), least=min(1, state.part))
+    require_count("passes", state.passes)
+    require_count("moves", state.moves, least=min(1, state.part))
     for count in state.counts:
         require_count("counts", count)
     rows = len(state.examples)
@@ -164,7 +164,7 @@ def require_sense(state: SelfPlayState, config: SelfPlayConfig, inputs: int, act
         require(good, f"examples.{name}", f"is {tuple(found.shape)} of {found.dtype}, not {shape}")
     for name in ("policy", "outcome"):
         found = getattr(state.examples, name)
-        good = bool(((found >= 0) & (found <= 1 + ROUNDING)).all())
+        good = bool(((found >= -ROUNDING) & (found <= 1 + ROUNDING)).all())
         require(good, f"examples.{name}", "must lie in [0, 1]")
 
 
