@@ -93,6 +93,11 @@ def test_workers_import_nothing_from_where_the_user_is(tmp_path: Path) -> None:
         ("train --threads 1000000000", "threads: must be at most 4,096"),
         ("train --method mixture --horizon 1000000", "horizon: must be at most 1,000 with mixture"),
         ("train --iterations 1000000000000000000", "run: it would take about 2e+11 years of one core"),
+        (
+            "train --model.depth 1 --model.width 8 --model.heads 1 --horizon 3 --iterations 1000000000000",
+            "run: it would take about 33 years of one core",
+        ),
+        ("hints --width 8 --steps 1000000000000", "run: it would take about 32 years of one core"),
         ("hints --d 1000000000", "d: must lie in 1…100,000"),
         ("train --model.width 1000000000", "model.width: must be at most 100,000,000"),
         ("train --seeds 2 --iterations 1000000000000000", "years of one core"),

@@ -173,6 +173,7 @@ NARROWEST = 40
 """Columns below which help and tables are not broken any further."""
 ASKED_TOO_MUCH = {errno.ENAMETOOLONG, errno.EINVAL, errno.ELOOP, errno.EISDIR, errno.ENOTDIR, errno.ENOENT}
 """Of the system's refusals those that lie in what the user wrote."""
+NOT_ALLOWED = {errno.EACCES, errno.EPERM}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -228,8 +229,10 @@ def _told(error: Exception) -> tuple[str, int] | None:
     hint = "(INTERNALIZE_DEBUG=1 shows where)"
     if isinstance(error, OSError):
         name = f": {os.fsdecode(error.filename)}" if isinstance(error.filename, str | bytes) else ""
-        text = f"{error.strerror or error or type(error).__name__}{name[:300]} {hint}"
-        return text, 2 if error.errno in ASKED_TOO_MUCH else 1
+        text = f"{error.strerror or error or type(error).__name__}{name[:300]}"
+        if error.errno in NOT_ALLOWED:
+            return text, 2
+        return f"{text} {hint}", 2 if error.errno in ASKED_TOO_MUCH else 1
     kinds = {
         "a number is too large": isinstance(error, OverflowError) or _is_overflow(error),
         "a text cannot be written or read as it is": isinstance(error, UnicodeError),

@@ -54,6 +54,14 @@ def require_seed(seed: int) -> None:
     require(0 <= seed < 2**63, "seed", f"must lie in 0 … 2^63-1, got {seed}")
 
 
+def require_count(field: str, value: object, least: int = 0, most: int | None = None) -> None:
+    """Refuse what is no whole number, or not from least to most."""
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    good = whole and least <= value and (most is None or value <= most)  # type: ignore[operator]
+    wanted = f"at least {least}" if most is None else f"{least}" if most == least else f"{least} … {most}"
+    require(good, field, f"must be {wanted}, a whole number; got {str(value)[:60]}")
+
+
 def closest(word: str, known: list[str]) -> str:
     """A hint such as ` (did you mean 'left'?)`, empty where nothing is near."""
     import difflib

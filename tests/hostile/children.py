@@ -45,11 +45,15 @@ class Outcome:
     """Of the processor: what else the machine has to do is no part of it."""
 
     def complaint(self, seconds: float = 60.0) -> str | None:
-        """What is wrong with the way in which it ended; None if nothing is.
+        """What is wrong with the way in which it ended, with its words and errors; None if nothing is.
 
         A command ends with 0, 1 or 2, or as a training does that is asked to stop; and whatever it refuses, it
         refuses in one line.
         """
+        wrong = self._wrong(seconds)
+        return None if wrong is None else f"{wrong}: {self.words}\n{self.err[-3000:]}"
+
+    def _wrong(self, seconds: float) -> str | None:
         lines = self.err.splitlines()
         said = [line for line in lines if line.startswith("internalize: ")]
         said = [line for line in said if not line.startswith("internalize: warning: ")]
@@ -70,10 +74,6 @@ class Outcome:
         if self.code == 1 and not said and not self.out.strip():
             return "a failure without a word"
         return None
-
-    def require_border(self, seconds: float = 60.0) -> None:
-        complaint = self.complaint(seconds)
-        assert complaint is None, f"{complaint}: {self.words}\n{self.err[-3000:]}"
 
 
 STOPPED = 128 + signal.SIGTERM
@@ -203,7 +203,7 @@ def be_child(case: dict[str, Any], main: Callable[[list[str]], int], out: int, e
             os.setuid(NOBODY)
             find_cache()  # what root can write, and the import has found, is not for this child
         if "die" in case or "count" in case:
-            watch_changes(case.get("die", 0), case.get("count"))
+            watch_changes(case["folder"], case.get("die", 0), case.get("count"))
         size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (size + MEMORY, size + MEMORY))
         if "writable" in case:
@@ -242,15 +242,23 @@ CHANGES = {
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
-def watch_changes(last: int, note: str | None) -> None:
-    """Count what this process is about to change among files, and kill it right before one of the changes."""
+def watch_changes(folder: str, last: int, note: str | None) -> None:
+    """Count what this process is about to change in the folder, and kill it right before one of the changes.
+
+    Elsewhere libraries fill their caches, which happens once and would not be found again by its number.
+    """
     seen = 0
 
     def look(event: str, arguments: tuple[Any, ...]) -> None:
         nonlocal seen
         opens = event == "open" and isinstance(arguments[2], int) and arguments[2] & WRITING
-        if not (event in CHANGES or opens) or str(arguments[0]).startswith("/dev/"):
+        if not (event in CHANGES or opens):
             return
+        changed = arguments[0]
+        if not isinstance(changed, int):
+            place = os.path.abspath(os.fsdecode(changed))  # noqa: PTH100 - links are not to be followed
+            if not place.startswith(folder):
+                return
         seen += 1
         if seen == last:
             os.kill(os.getpid(), signal.SIGKILL)

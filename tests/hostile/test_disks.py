@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import tempfile
@@ -13,7 +14,8 @@ import pytest
 
 from internalize.runs import doctor
 from tests.hostile.children import Children, Outcome
-from tests.hostile.laboratory import GOOD, good_words
+from tests.hostile.laboratory import GOOD, PARITY, good_words
+from tests.hostile.test_folders import LISTING
 from tests.test_border import shell
 
 WRITING = ["train", "hints", "matrix", "probe", "construct", "tasks", "figure", "report", "runs",
@@ -55,15 +57,20 @@ def attack(command: str, trouble: dict[str, Any], place: Path, children: Childre
 def check(command: str, trouble: dict[str, Any], place: Path, children: Children) -> None:
     before = {path for path in place.rglob("*") if path.is_file()}
     ended = attack(command, trouble, place, children)
-    ended.require_border()
+    assert ended.complaint() is None
     assert list(place.rglob(".*.tmp")) == []
     if trouble is NOT_OURS:
         assert {path for path in place.rglob("*") if path.is_file()} == before
     elif command in OUTPUT:  # whole, or not there: an empty file is a loss of what was in it
-        assert ended.code in (1, 2), "a full disk that nobody tells of"
-        assert "File too large" in ended.err
-        new = [path for path in place.rglob("*") if path.is_file() and path not in before]
-        assert [path for path in new if path.suffix in (".csv", ".png", ".svg")] == []
+        files = {path for path in place.rglob("*") if path.is_file()} - before
+        new = {path: path.read_bytes() for path in files if path.suffix in (".csv", ".png", ".svg")}
+        if ended.code == 0:  # it had room enough
+            assert trouble is NEARLY_FULL, "a full disk that nobody tells of"
+            assert attack(command, {}, place, children).code == 0
+            assert {path: path.read_bytes() for path in new} == new != {}
+        else:
+            assert "File too large" in ended.err
+            assert new == {}
 
 
 @pytest.mark.parametrize("command", WRITING)
@@ -74,6 +81,33 @@ def test_the_disk_is_full(command: str, place: Path, children: Children) -> None
 @pytest.mark.parametrize("command", ["train", "matrix", "construct", "report", "runs", "runs prune", "collect"])
 def test_nothing_is_ours(command: str, place: Path, children: Children) -> None:
     check(command, NOT_OURS, place, children)
+
+
+def test_a_folder_that_nobody_may_look_into_is_one_row(place: Path, children: Children) -> None:
+    """It is not passed over, and hides nothing."""
+    dark = place / PARITY
+    dark.chmod(0)
+    try:
+        rows = json.loads(children.run(["runs", "--json"], place, patience=30, stranger=True).out)
+        states = {row["path"]: row["state"] for row in rows}
+        assert states.pop(dark.name) == "damaged"
+        others = {path.parent.name for path in place.glob("runs/*/config.json")} - {dark.name}
+        assert set(states) == others
+        assert "damaged" not in states.values()
+        for line in [*LISTING, f"runs compare {PARITY} {PARITY}", f"runs verify {PARITY}"]:
+            ended = children.run(line.split(), place, patience=60, stranger=True)
+            assert ended.complaint() is None
+        for line in (f"runs show {PARITY}", f"evaluate {PARITY}", f"resume {PARITY}"):
+            ended = children.run(line.split(), place, patience=30, stranger=True)
+            assert (ended.code, ended.complaint()) == (2, None)
+            assert f"{PARITY}/config.json cannot be read: Permission denied" in ended.err
+        if os.getuid() == 0:  # else these are the child's own, and go
+            words = ["runs", "prune", "--status", "done", "--yes"]
+            ended = children.run(words, place, patience=30, stranger=True)
+            assert (ended.code, ended.complaint()) == (1, None)
+            assert "deleted 0 of " in ended.out
+    finally:
+        dark.chmod(0o755)
 
 
 @pytest.mark.slow

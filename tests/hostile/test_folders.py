@@ -64,7 +64,7 @@ def check_listing(lab: Path, good: list[str], children: Children) -> None:
     assert sorted(before) == good
     for line in LISTING:
         ended = children.run(line.split(), lab, patience=60)
-        ended.require_border(60)
+        assert ended.complaint(60) is None
         if "--rebuild" in line or "--yes" in line:  # it changed something, or should have
             assert listed() == before, line
     assert listed() == before
@@ -85,7 +85,7 @@ def test_hostile_folders_opened(attacked: Path, children: Children) -> None:
     """By every command once."""
     for line, name in zip(OPENING, many_hostile(attacked, len(OPENING), seed=1), strict=True):
         words = line.replace("RUN", f"runs/{name}").split()
-        children.run(words, attacked, patience=15).require_border()
+        assert children.run(words, attacked, patience=15).complaint() is None
 
 
 @pytest.mark.slow
@@ -97,7 +97,7 @@ def test_a_thousand_hostile_folders(part: int, fresh: Callable[[], Path], childr
     for i, name in enumerate(names):
         for turn in range(4):
             words = OPENING[(i + 5 * turn + part) % len(OPENING)].replace("RUN", f"runs/{name}").split()
-            children.run(words, lab, patience=15).require_border()
+            assert children.run(words, lab, patience=15).complaint() is None
     check_listing(lab, good, children)
 
 
@@ -123,7 +123,7 @@ def check_truth(lab: Path, seed: int, turns: int, fresh: Callable[[], Path], chi
                 truth[line] = children.run(words, lab, patience=30)
                 assert truth[line].code == 0, truth[line].err
             ended = children.run(words, damaged, patience=30)
-            ended.require_border()
+            assert ended.complaint() is None
             told = ended.code != 0 or "damaged" in ended.out + ended.err or "warning: " in ended.err
             assert told or ended.out == truth[line].out, f"{damage.__name__}, {seed}/{turn}: {words}"
 

@@ -207,7 +207,7 @@ def after(measurements: list[tuple[bool, float]]) -> Ledger:
             ledger = ledger.step(10, rehearsed=False)
         ledger = ledger.measured(100 * number, last, accuracy)
         assert ledger.measured(100 * number, last, accuracy) == ledger  # made again after a stop
-    return ledger_from_json(json.loads(json.dumps(ledger.to_json())))
+    return ledger_from_json(json.loads(json.dumps(ledger.to_json())), stages=3)
 
 
 @pytest.mark.parametrize(

@@ -156,6 +156,21 @@ def test_nesting_is_read_up_to_the_limit() -> None:
         parse_json(f"[{good}]".encode())
     assert parse_json(b'"\\ud83d\\ude00 [[["') == "😀 [[["
     assert parse_json(b"[18446744073709551615, 0.12345678901234567890123]") == [2**64 - 1, 0.12345678901234568]
+    with pytest.raises(Unreadable, match="30 digits"):
+        parse_json(b"[1" + b"0" * 30 + b"]")
+
+
+def test_a_run_of_many_operations_is_not_damaged(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A day of a large machine is more than 2^64 operations."""
+    status = json.loads((victim(out) / "status.json").read_text())
+    status["summary"]["operations"] = 10**22
+    (victim(out) / "status.json").write_text(json.dumps(status))
+    (victim(out) / "manifest.json").unlink(missing_ok=True)
+    assert main(["runs", "--out", str(out), "--json"]) == 0
+    found = {row["path"]: row for row in json.loads(capsys.readouterr().out)}[victim(out).name]
+    assert (found["state"], found["summary"]["operations"]) == ("done", 1e22)
+    assert main(["runs", "export", "--out", str(out), "--csv", "-"]) == 0
+    assert "1e+22" in capsys.readouterr().out
 
 
 def test_a_large_file_is_not_read(tmp_path: Path) -> None:

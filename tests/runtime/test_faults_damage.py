@@ -8,6 +8,7 @@ import multiprocessing
 import os
 import pickle
 import resource
+import shutil
 import sys
 import threading
 from collections.abc import Callable
@@ -124,6 +125,26 @@ def test_a_disk_with_room_for_nothing(
     assert results(tmp_path) == calm
 
 
+def test_a_checkpoint_that_a_kill_has_left_over_goes(
+    tmp_path: Path, calm: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where nothing is left to train, and so no further one is written."""
+
+    def fail(*arguments: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Run, "save_model", fail)
+    with pytest.raises(RunFailed, match="the disk is full"):
+        train(CONFIG, out=tmp_path)
+    monkeypatch.undo()
+    (folder,) = tmp_path.iterdir()
+    kept = checkpoints(folder / "checkpoints")
+    shutil.copy(kept[1], kept[1].with_name("000000000001.safetensors"))
+    train(CONFIG, out=tmp_path)
+    assert checkpoints(folder / "checkpoints") == kept
+    assert results(tmp_path) == calm
+
+
 def damage_nothing(folder: Path) -> None: ...
 
 
@@ -193,7 +214,7 @@ def test_a_checkpoint_of_something_else_is_one_line(tmp_path: Path) -> None:
     for path in checkpoints(run.path / "checkpoints"):
         tensors, scalars = load_tensors(path)
         save_tensors(path, tensors, {**scalars, "state": {"progress": "x"}})
-    with pytest.raises(RunFailed, match="checkpoints does not hold the state of such a run"):
+    with pytest.raises(RunFailed, match=r"000045\.safetensors does not hold the state of .*: progress: "):
         resume(Run.open(run.path), Execution())
 
 

@@ -18,6 +18,7 @@ from internalize.figures.cases import TIERS
 from internalize.figures.figure import WORDS, told_p
 from internalize.figures.paper import NAMES, VERDICT
 from internalize.figures.rows import TOY_SCALE
+from internalize.runs.location import may_look_into
 from internalize.runs.storage import NUMBER, Shape, Unreadable, read_json, require_shape
 
 Record = dict[str, Any]
@@ -49,6 +50,8 @@ def find_records(results: Path) -> list[tuple[Record, Path]]:
 
     A damaged one is named and left out; only where no other is left, nothing can be told.
     """
+    allowed = not results.is_dir() or may_look_into(results)
+    require(allowed, "results", f"no permission to read {results}")
     found, damaged = [], []
     for path in sorted(results.glob(f"*/{VERDICT}")):
         try:

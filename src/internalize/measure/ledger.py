@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from internalize.contract import Json
+from internalize.errors import require, require_count
 from internalize.statistics import SUCCESS
 
 
@@ -86,10 +87,20 @@ class Ledger:
         return {name: _as_json(value) for name, value in asdict(self).items()}
 
 
-def ledger_from_json(data: Mapping[str, Any]) -> Ledger:
+def ledger_from_json(data: Mapping[str, Any], stages: int) -> Ledger:
+    """What `Ledger.to_json` gave, of a training of so many stages; refuses what no ledger can say."""
     pairs = {name: _pair(data[name]) for name in ("candidate", "internalized")}
     passed = tuple((int(a), int(b)) for a, b in data["passed"])
-    return Ledger(**{**data, **pairs, "passed": passed})
+    ledger = Ledger(**{**data, **pairs, "passed": passed})
+    require_count("cost.operations", ledger.operations)
+    for name in ("rehearsed", "undone", "in_attempt"):
+        require_count(f"cost.{name}", getattr(ledger, name), most=ledger.operations)
+    require_count("cost.measured_at", ledger.measured_at, least=-1)
+    require(len(passed) <= stages, "cost.passed", f"has {len(passed)} stages, and there are {stages}")
+    marks = [*passed, *(pair for pair in pairs.values() if pair is not None)]
+    good = all(iterations >= 0 and 0 <= spent <= ledger.operations for iterations, spent in marks)
+    require(good, "cost", f"has marks beyond its {ledger.operations} operations")
+    return ledger
 
 
 def _pair(value: Any) -> tuple[int, int] | None:

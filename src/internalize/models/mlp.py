@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
+from internalize.errors import require
 from internalize.models.config import Precision
 from internalize.models.parameters import digest_of
 
@@ -104,6 +105,15 @@ def mlp_from(tensors: Mapping[str, Tensor], device: torch.device) -> MLP:
     layers = range(1, len(tensors) // 2 + 1)
     own = {name: tensor.clone().to(device) for name, tensor in tensors.items()}
     return MLP([own[f"W{i}"] for i in layers], [own[f"b{i}"] for i in layers])
+
+
+def require_layers(shape: MLPShape, tensors: Mapping[str, Tensor]) -> None:
+    """Refuse weights that are not those of a network of this shape, by the name of one that is not."""
+    for i, (outputs, inputs) in enumerate(shape.sizes, 1):
+        for name, wanted in ((f"W{i}", (outputs, inputs)), (f"b{i}", (outputs,))):
+            found = tuple(tensors[name].shape)
+            require(found == wanted, name, f"must be of shape {wanted}, got {found}")
+            require(tensors[name].dtype == torch.float32, name, f"must be float32, got {tensors[name].dtype}")
 
 
 def new_mlp(shape: MLPShape, generator: torch.Generator) -> MLP:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
+from internalize.errors import require, require_count
+
 if TYPE_CHECKING:
     from jaxtyping import Float
 
@@ -97,6 +99,9 @@ class AdamW:
 
     def load(self, tensors: dict[str, Tensor], scalars: dict[str, int]) -> None:
         """Continue from a state that `tensors` and `scalars` gave."""
+        require_count("optimizer.step", scalars["step"])
+        good = bool((tensors["exp_avg_sq"] >= 0).all())
+        require(good, "optimizer.exp_avg_sq", "is a mean of squares, and has negative entries")
         self._mean.copy_(tensors["exp_avg"])
         self._square.copy_(tensors["exp_avg_sq"])
         self._step.fill_(scalars["step"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from internalize.runs.storage import require_file, write_atomically
 if TYPE_CHECKING:
     from torch import Tensor
 
+NAME = re.compile(r"[0-9]{12,}\.safetensors")
 KEPT = 2
 """How many checkpoints stay: if the newest one turns out damaged there is one before it."""
 METRICS = "metrics.jsonl"
@@ -85,7 +87,7 @@ def save_checkpoint(folder: Path, identity: str, checkpoint: Checkpoint) -> Path
     import torch
 
     folder.mkdir(exist_ok=True)
-    path = folder / f"{checkpoint.step:012d}.safetensors"
+    path = place_of(folder, checkpoint.step)
     scalars = {"identity": identity, "state": checkpoint.scalars, "measured": checkpoint.measured}
     # frombuffer takes no empty buffer: the first checkpoint is made before the first row
     rows = torch.zeros(0, dtype=torch.uint8)
@@ -106,6 +108,8 @@ def load_newest(folder: Path, identity: str) -> Checkpoint | None:
             tensors, scalars = load_tensors(path)
             rows = bytes(tensors.pop(METRICS).numpy())
             made_by, state, measured = (scalars[name] for name in ("identity", "state", "measured"))
+            if not (isinstance(state, dict) and isinstance(measured, bool)):
+                raise Damaged(f"{path} has no state of a run in it")
         except (Damaged, KeyError, TypeError) as error:
             warnings.warn(f"checkpoint passed over: {error}", RunWarning, stacklevel=2)
             continue
@@ -116,7 +120,20 @@ def load_newest(folder: Path, identity: str) -> Checkpoint | None:
 
 def checkpoints(folder: Path) -> list[Path]:
     """All checkpoints, newest first."""
-    return sorted(folder.glob("[0-9]*.safetensors"), reverse=True)
+    named = [path for path in folder.glob("[0-9]*.safetensors") if NAME.fullmatch(path.name)]
+    return sorted(named, reverse=True)
+
+
+def drop_older(folder: Path, step: int) -> None:
+    """Finish what a killed process has left: of the checkpoints up to that step only the newest two stay."""
+    past = [path for path in checkpoints(folder) if path <= place_of(folder, step)]
+    for old in past[KEPT:]:
+        old.unlink()
+
+
+def place_of(folder: Path, step: int) -> Path:
+    """Where the checkpoint of that step is."""
+    return folder / f"{step:012d}.safetensors"
 
 
 def _checksum(tensors: Mapping[str, Tensor], text: str) -> str:

@@ -35,6 +35,8 @@ def run_folders(out: Path, depth: int = DEPTH) -> Iterator[tuple[str, os.stat_re
         if entry.name.startswith(".") or not _is_folder(entry):
             continue
         config = _stat(f"{entry.path}/config.json")
+        if config is None and hash_in_name(entry.name) and not may_look_into(entry.path):
+            config = entry.stat()  # by its name a run: nobody may look, but it must not go unnoticed
         if config is not None:
             yield entry.path, config
         elif depth > 1:
@@ -56,8 +58,16 @@ def _stat(path: str) -> os.stat_result | None:
     return None
 
 
+def may_look_into(folder: Path | str) -> bool:
+    return os.access(folder, os.R_OK | os.X_OK)
+
+
 def is_run_folder(folder: Path) -> bool:
-    return (folder / "config.json").is_file()
+    """Also one that may not be read, whose reader then says so."""
+    try:
+        return (folder / "config.json").is_file()
+    except PermissionError:
+        return True
 
 
 LATEST = "latest"

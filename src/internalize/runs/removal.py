@@ -36,7 +36,8 @@ class PruneArguments:
     """Delete."""
 
 
-def prune_command(arguments: PruneArguments) -> None:
+def prune_command(arguments: PruneArguments) -> int:
+    """1 where something that was to be deleted is still there."""
     out, what = arguments.which.out, arguments.what
     runs = find_victims(arguments)
     parts = [run if what == "runs" else run / what for run in runs]
@@ -45,7 +46,7 @@ def prune_command(arguments: PruneArguments) -> None:
         print(plain(f"{size / 2**20:10.1f} MB  {part}"))
     if not arguments.yes:
         print(f"{len(runs)} to delete, {sum(sizes) / 2**20:.1f} MB; add --yes to delete them")
-        return
+        return 0
     finish_deleting(out)
     deleted = 0
     for run in runs:
@@ -58,6 +59,7 @@ def prune_command(arguments: PruneArguments) -> None:
             print(plain(f"left alone: {run}: {error.strerror}"))
     Store(out).entries()
     print(f"deleted {deleted} of {len(runs)}")
+    return 0 if deleted == len(runs) else 1
 
 
 def find_victims(arguments: PruneArguments) -> list[Path]:

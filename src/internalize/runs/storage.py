@@ -153,10 +153,16 @@ def parse_json(data: bytes) -> Any:
     return value
 
 
-def _parse_long(digits: str) -> int:
-    if len(digits) > 20 or abs(int(digits)) >= 2**64:
-        raise Unreadable("has a number beyond 2^64")
-    return int(digits)
+MOST_DIGITS = 30
+"""Of a number: the operations of the longest training have fewer."""
+
+
+def _parse_long(digits: str) -> float:
+    """Beyond 2^64, which libraries take for no number, as a float: operations on large machines come there."""
+    if len(digits) > MOST_DIGITS:
+        raise Unreadable(f"has a number of more than {MOST_DIGITS} digits")
+    number = int(digits)
+    return number if abs(number) < 2**64 else float(number)
 
 
 def _is_deeper(value: Any, depth: int) -> bool:

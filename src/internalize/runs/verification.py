@@ -17,7 +17,7 @@ from internalize.errors import BadInput
 from internalize.runs.checkpoint import Damaged, checkpoints, load_newest, load_tensors
 from internalize.runs.folder import FORMAT, MARKER, Identity, Run
 from internalize.runs.index import Store
-from internalize.runs.location import find_folders, run_folders, runs_folder
+from internalize.runs.location import find_folders, may_look_into, run_folders, runs_folder
 from internalize.runs.manifest import MANIFEST, changed_files, read_manifest, write_manifest
 from internalize.runs.storage import Unreadable, own, parse_json, read_json, read_plain, write_atomically
 
@@ -68,7 +68,9 @@ def runs_verify_command(arguments: RunsVerifyArguments) -> int:
     made: list[str] = []
     if arguments.rebuild and found:
         made = [
-            line for folder in dict.fromkeys(damage.run for damage in found) for line in rebuild(Path(folder))
+            line
+            for folder in dict.fromkeys(damage.run for damage in found)
+            for line in _rebuild_if_allowed(Path(folder))
         ]
         found = [damage for folder in folders for damage in verify(folder)]
     if arguments.json:
@@ -83,6 +85,8 @@ def runs_verify_command(arguments: RunsVerifyArguments) -> int:
 
 def verify(folder: Path) -> list[Damage]:
     """All damage in a run folder."""
+    if not may_look_into(folder):
+        return [Damage(str(folder), "config.json", "cannot be read: no permission", "ask whose it is")]
     found = changed_files(folder)
     for name, reason in _unreadable(folder).items():
         found.setdefault(name, reason)
@@ -183,6 +187,15 @@ def _metrics(folder: Path) -> bytes | None:
     if saved is None or len(saved.metrics) != record.get("metrics.jsonl", {}).get("bytes"):
         return None
     return saved.metrics
+
+
+def _rebuild_if_allowed(folder: Path) -> list[str]:
+    """One folder of somebody else, or that is being trained, does not keep the others from being mended."""
+    try:
+        return rebuild(folder)
+    except (BadInput, OSError) as error:
+        reason = error.message if isinstance(error, BadInput) else f"{folder}: {error.strerror}"
+        return [f"left alone: {reason}"]
 
 
 def rebuild(folder: Path) -> list[str]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 from internalize.errors import require
 from internalize.runs.checkpoint import KEPT
+from internalize.runs.provenance import usable_cores
 from internalize.runtime.execution import KeepStages, keeps_stage
 
 if TYPE_CHECKING:
@@ -26,8 +27,10 @@ OPERATIONS_A_SECOND = 5e10
 SECONDS_A_STEP = 1e-3
 """Beyond what is counted: data, optimizer, bookkeeping."""
 YEAR = 365.25 * 24 * 3600
-MOST_YEARS = 1_000
-"""Of one core, by the rule of thumb: a device that is a thousand times faster would still take a year."""
+MOST_YEARS = 10
+"""By the rule of thumb: whoever asks for a longer run has mistyped."""
+CORES_OF_A_GPU = 1_000
+"""How many cores compute as fast as one. Its steps come one after the other all the same."""
 PATIENCE = 0.5
 """Seconds that timing one thing may take, beyond its first three calls."""
 
@@ -91,13 +94,14 @@ class Forecast:
 
         for need in self.least:
             memory.require_memory(need.bytes, need.field, need.what)
-        self.require_time()
+        self.require_time(usable_cores())
 
-    def require_time(self) -> None:
-        """Refuse what nobody lives to see."""
-        years = self.rough_seconds / YEAR
-        text = f"it would take about {_told(years)} years of one core: fewer steps or a smaller model take less"
-        require(years <= MOST_YEARS, "run", text)
+    def require_time(self, cores: int) -> None:
+        """Refuse what takes many years even if so many cores shared the products of every step."""
+        least = self.flops / (cores * OPERATIONS_A_SECOND) + self.steps * SECONDS_A_STEP
+        years = _told(self.rough_seconds / YEAR)
+        text = f"it would take about {years} years of one core: fewer steps or a smaller model take less"
+        require(least <= MOST_YEARS * YEAR, "run", text)
 
     def require_sense(self) -> None:
         """Refuse what no machine can hold, or end."""
@@ -106,7 +110,7 @@ class Forecast:
                 f"{need.what} would need about {need.bytes / 1e9:.3g} GB of memory, more than any machine has"
             )
             require(need.bytes < NO_MACHINE, need.field, said)
-        self.require_time()
+        self.require_time(CORES_OF_A_GPU)
 
 
 def _told(years: float) -> str:

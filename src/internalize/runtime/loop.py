@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING, Any
 
 from internalize.contract import Observer, Row, RunState, Stage
 from internalize.errors import Interrupted, RunFailed, RunWarning
-from internalize.runs.checkpoint import Checkpoint, load_newest, save_checkpoint
+from internalize.runs.checkpoint import Checkpoint, drop_older, load_newest, save_checkpoint
 from internalize.runs.folder import Run
 from internalize.runs.manifest import write_manifest
 from internalize.runs.provenance import read_times
 from internalize.runs.storage import Journal
 from internalize.runtime.execution import Execution, keeps_stage
 from internalize.runtime.kind import Experiment, S, State, Streams
+from internalize.runtime.restoration import SenselessCheckpoint, restored
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -66,6 +67,9 @@ def execute(
         _leave(run, audience, RunState.INTERRUPTED)
         assert stop.signal is not None
         raise Interrupted(stop.signal, str(run.path)) from None
+    except SenselessCheckpoint as problem:  # which says nothing against the run itself
+        _leave(run, audience, RunState.INTERRUPTED, str(problem))
+        raise
     except RunFailed as problem:
         _leave(run, audience, RunState.FAILED, str(problem))
         raise
@@ -105,24 +109,12 @@ def _begin(
         # A state that depends on more than the seed (which kernel was faster here) is settled from now on.
         books.checkpoint(state, experiment.stage(state))
     else:
-        state = _restored(experiment, saved, run.path)
+        state = restored(experiment, saved, run.path / "checkpoints")
+        drop_older(run.path / "checkpoints", saved.step)
         books = Books(run, audience, saved.step, saved.metrics)
     run.set_status(RunState.RUNNING, **about)
     audience.begin(run.path, experiment.stage(state))
     return state, books, saved is None or saved.measured
-
-
-def _restored(experiment: Experiment[S], saved: Checkpoint, folder: Path) -> S:
-    """A checkpoint that is whole may still have been made by somebody else, who put other things into it."""
-    try:
-        return experiment.restore(saved.tensors, saved.scalars)
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError, RuntimeError) as error:
-        if "memory" in str(error):  # torch's own words for too little of it
-            raise
-        why = (
-            f"{folder / 'checkpoints'} does not hold the state of such a run ({type(error).__name__}: {error})"
-        )
-        raise RunFailed(f"{why}; to start over: internalize train … --fresh") from error
 
 
 def _after_step(

@@ -16,6 +16,7 @@ from internalize.configs.named import Copies
 from internalize.contract import Row, Stage
 from internalize.curricula import Progress, Shown
 from internalize.curricula.curriculum import Rehearsed
+from internalize.curricula.saved_progress import read_control, read_progress, require_optimizer_step
 from internalize.curricula.schedule import (
     Control,
     Gentleness,
@@ -31,7 +32,14 @@ from internalize.curricula.schedule import (
 from internalize.kinds.chain.config import ChainConfig, find_weights
 from internalize.kinds.chain.data import EasySteps, TrainingData, easy_share
 from internalize.kinds.chain.evaluation import evaluation_row, summary_row
-from internalize.kinds.chain.state import AnswerAverages, ChainState, KeptPositions, make_optimizer, part_of
+from internalize.kinds.chain.state import (
+    AnswerAverages,
+    ChainState,
+    KeptPositions,
+    make_optimizer,
+    part_of,
+    saved_kernel,
+)
 from internalize.measure.cost import NetworkCosts, costs_of
 from internalize.measure.ledger import Ledger, ledger_from_json
 from internalize.measure.predictor import TransformerPredictor
@@ -86,15 +94,14 @@ class ChainExperiment:
     def restore(self, tensors: Mapping[str, Tensor], scalars: Mapping[str, Any]) -> ChainState:
         model = self.new_model()
         model.load(part_of(tensors, "model"), "checkpoint")
+        config, schedule, stages = self.config, self.config.schedule, self.curriculum.stages
+        limited = config.operations_limit is not None
+        progress = read_progress(scalars["progress"], schedule, config.iterations, stages, limited)
+        control = read_control(scalars.get("control"), schedule, progress, stages)
         cost = scalars.get("cost")  # states of earlier versions have none
-        control = Control(**scalars["control"]) if "control" in scalars else None
-        state = self.assemble(
-            model,
-            Progress(**scalars["progress"]),
-            scalars["kernel"],
-            None if cost is None else ledger_from_json(cost),
-            control,
-        )
+        ledger = None if cost is None else ledger_from_json(cost, stages)
+        state = self.assemble(model, progress, saved_kernel(scalars["kernel"], config), ledger, control)
+        require_optimizer_step(scalars["optimizer"]["step"], progress, config.optimizer.reset)
         state.optimizer.load(part_of(tensors, "optimizer"), scalars["optimizer"])
         state.averages.load(part_of(tensors, "averages"))
         if state.good is not None:
@@ -315,17 +322,8 @@ class ChainExperiment:
             "iteration": state.progress.iteration,
             "stage": state.progress.stage,
             **state.averages.read_window(),
-            **self._story(state),
+            **state.story(),
         }
-        return row
-
-    def _story(self, state: ChainState) -> Row:
-        """What the training has cost so far; which attempt this is, and whether it was the last step of one."""
-        row: Row = {} if state.ledger is None else {"operations": state.ledger.operations}
-        if state.control is not None:
-            row["attempt"] = state.control.attempt
-            if state.control.lost:
-                row["lost"] = True
         return row
 
     # For the loop ----------------------------------------------------------------------------------------
@@ -367,7 +365,7 @@ class ChainExperiment:
         if state.ledger is not None:
             last = progress.stage == self.curriculum.stages
             state.ledger = state.ledger.measured(progress.iteration, last, direct)
-        return row | found | self._story(state)
+        return row | found | state.story()
 
     def snapshot(self, state: ChainState) -> dict[str, Tensor]:
         return state.weights()

@@ -5,19 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import torch
 from torch import Tensor
 
+from internalize.contract import Row
 from internalize.curricula import Curriculum, Progress, ScheduleConfig
 from internalize.curricula.schedule import Control
-from internalize.kinds.chain.config import OptimizerConfig
+from internalize.errors import require, require_count
 from internalize.measure.ledger import Ledger
 from internalize.models.gpt2 import GPT2
 from internalize.models.language_model import LanguageModel
 from internalize.models.parameters import AdamW, Muon, flatten_parameters
 from internalize.models.path import AnswerStats, Kernel, Step
+
+if TYPE_CHECKING:
+    from internalize.kinds.chain.config import ChainConfig, OptimizerConfig
 
 REHEARSAL_MEMORY = 20
 """Steps in another format that their running loss averages over: few, since forgetting is quick."""
@@ -136,6 +140,8 @@ class AnswerAverages:
         }
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
+        for name in ("counts", "running_counts"):
+            require(bool((tensors[name] >= 0).all()), f"averages.{name}", "has negative entries")
         for name, own in self.tensors().items():
             own.copy_(tensors[name])
 
@@ -160,6 +166,8 @@ class GoodStage:
         optimizer.load(moments, self.optimizer_scalars)
 
     def load(self, tensors: Mapping[str, Tensor], scalars: dict[str, int]) -> None:
+        require_count("good.step", scalars["step"])
+        require(bool((tensors["exp_avg_sq"] >= 0).all()), "good.exp_avg_sq", "has negative entries")
         for name, tensor in self.kept.items():
             tensor.copy_(tensors[name])
         self.optimizer_scalars = scalars
@@ -205,6 +213,15 @@ class ChainState:
         names = [*(f"q{t}" for t in shown), "EOS"] if own else [str(i + 1) for i in range(len(newest))]
         return tuple(zip(names, newest, strict=True))
 
+    def story(self) -> Row:
+        """What the training has cost so far; which attempt this is, and whether it was the last step of one."""
+        row: Row = {} if self.ledger is None else {"operations": self.ledger.operations}
+        if self.control is not None:
+            row["attempt"] = self.control.attempt
+            if self.control.lost:
+                row["lost"] = True
+        return row
+
     def weights(self) -> dict[str, Tensor]:
         return self.model.weights()
 
@@ -227,6 +244,14 @@ class ChainState:
         if self.control is not None and self.good is not None:
             saved |= {"control": asdict(self.control), "good": self.good.optimizer_scalars}
         return saved
+
+
+def saved_kernel(name: Any, config: ChainConfig) -> Kernel:
+    """The kernel that a run began with and keeps, held to what its config allows."""
+    allowed = get_args(Kernel) if config.kernel == "auto" else (config.kernel,)
+    require(name in allowed, "kernel", f"must be {' or '.join(allowed)}, got {str(name)[:60]!r}")
+    kernel: Kernel = name
+    return kernel
 
 
 def part_of(tensors: Mapping[str, Tensor], part: str) -> dict[str, Tensor]:

@@ -12,9 +12,10 @@ from torch import Tensor
 from internalize.configs.named import Copies
 from internalize.contract import Json, Row, Stage
 from internalize.curricula.schedule import EqualShares
+from internalize.errors import require_count
 from internalize.kinds.hints.config import HintsConfig
 from internalize.kinds.hints.evaluation import HintsPredictor, evaluation_row, summary_row
-from internalize.models.mlp import MLP, SGD, MLPShape, mlp_from, new_mlp
+from internalize.models.mlp import MLP, SGD, MLPShape, mlp_from, new_mlp, require_layers
 from internalize.runtime.kind import Finish, Streams
 from internalize.tasks.hints import HintedTask, numbers, written
 
@@ -136,9 +137,13 @@ class HintsExperiment:
             part: {name.removeprefix(part): t for name, t in tensors.items() if name.startswith(part)}
             for part in ("model.", "first.")
         }
+        for part in parts.values():
+            require_layers(self.shape, part)
         model, first = (mlp_from(part, self.device) for part in parts.values())
         state = self._assemble(model, first, tensors["loss_sum"].clone().to(self.device))
         state.losses, state.step = scalars["losses"], scalars["step"]
+        require_count("step", state.step, most=self.config.all_steps)
+        require_count("losses", state.losses, most=state.step)
         return state
 
     def _assemble(self, model: MLP, first: MLP, loss_sum: Tensor) -> HintsState:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +12,7 @@ import torch
 from torch import Tensor
 
 from internalize.contract import Json, Row, Stage
+from internalize.errors import require, require_count
 from internalize.kinds.parity.config import ParityConfig
 from internalize.kinds.parity.descent import Descent, PhaseBatch, descend, phase_batch
 from internalize.kinds.parity.evaluation import (
@@ -88,6 +90,28 @@ def restored_state(tensors: Mapping[str, Tensor], scalars: Mapping[str, Any]) ->
     return ParityState(**own, **scalars)
 
 
+def require_sense(state: ParityState, config: ParityConfig) -> None:
+    """Refuse, by the entry's name, what this experiment's state never is."""
+    shape = initial_weights(config.d, config.k, config.zero_init).shape
+    watched = [tuple(no_extremes(rows).shape) for rows in (1, config.k)]
+    for name, tensor in state.tensors().items():
+        good = tuple(tensor.shape) in (watched if name == "extremes" else [tuple(shape)])
+        require(good, name, f"has the shape {tuple(tensor.shape)}")
+        require(tensor.dtype == torch.float64, name, f"must be float64, got {tensor.dtype}")
+    for name in ("phase_ended", "stalled"):
+        require(isinstance(getattr(state, name), bool), name, "must be true or false")
+    require_count("phase", state.phase, least=1, most=config.k)
+    require_count("step", state.step, most=config.most_steps - (not state.phase_ended))
+    require_count("cell_changes", state.cell_changes)
+    good = isinstance(state.loss, float) and math.isfinite(state.loss)
+    require(good, "loss", f"must be a finite number, got {str(state.loss)[:60]}")
+    phases = state.steps_of_phases if isinstance(state.steps_of_phases, list) else [state.steps_of_phases]
+    for steps in phases:
+        require_count("steps_of_phases", steps, most=config.most_steps)
+    ended = state.phase - (not state.phase_ended)
+    require(len(phases) == ended, "steps_of_phases", f"has {len(phases)} phases, {ended} have ended")
+
+
 # The experiment ------------------------------------------------------------------------------------------
 
 WATCHED_STEPS = 1_000
@@ -127,7 +151,9 @@ class ParityExperiment:
         return new_state(initial_weights(config.d, config.k, config.zero_init), watched_rows)
 
     def restore(self, tensors: Mapping[str, Tensor], scalars: Mapping[str, Any]) -> ParityState:
-        return restored_state(tensors, scalars)
+        state = restored_state(tensors, scalars)
+        require_sense(state, self.config)
+        return state
 
     # A step ----------------------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from internalize.kinds.selfplay.rounds import (
     new_state,
     parts_of,
     play_part,
+    require_sense,
     restored_state,
     train_part,
 )
@@ -50,7 +51,9 @@ class SelfPlayExperiment:
         )
 
     def restore(self, tensors: Mapping[str, Tensor], scalars: Mapping[str, Any]) -> SelfPlayState:
-        return restored_state(self.init(Streams(self.config.seed)), tensors, scalars)
+        state = restored_state(self.init(Streams(self.config.seed)), tensors, scalars)
+        require_sense(state, self.config, self.positions.inputs, self.positions.actions)
+        return state
 
     # A step ----------------------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from internalize.contract import Json
+from internalize.errors import require, require_count
 from internalize.kinds.selfplay.config import SelfPlayConfig
 from internalize.kinds.selfplay.positions import Positions, draw_starts, numpy_generator
 from internalize.kinds.selfplay.search import Evaluations, Noise, Rule, search
@@ -26,6 +27,8 @@ from internalize.models.parameters import AdamW, flatten_parameters
 # The state: the network, its optimizer, and the games it learns from -------------------------------------
 
 BETAS = (0.9, 0.99)
+ROUNDING = 1e-5
+"""By how much a share may be beyond 0 or 1 when it was computed in float32."""
 
 
 @dataclass
@@ -134,6 +137,35 @@ def restored_state(
     for name in ("counts", "round", "part", "losses", "passes", "moves"):
         setattr(fresh, name, scalars[name])
     return fresh
+
+
+def require_sense(state: SelfPlayState, config: SelfPlayConfig, inputs: int, actions: int) -> None:
+    """Refuse, by the entry's name, what a saved state of this experiment never is."""
+    playing, training = parts_of(config)
+    require_count("round", state.round, least=1, most=config.rounds)
+    require_count("part", state.part, most=playing + training)
+    updates = min(config.updates, UPDATES_AT_ONCE * max(0, state.part - playing))
+    made = (state.round - 1) * config.updates + updates
+    require_count("optimizer.step", state.optimizer.scalars()["step"], least=made, most=made)
+    require_count("passes", state.passes)
+    require_count("moves", state.moves, least=min(1, state.part))
+    for count in state.counts:
+        require_count("counts", count)
+    rows = len(state.examples)
+    good = sum(state.counts) == rows and len(state.counts) <= config.window
+    require(good, "counts", f"is {str(state.counts)[:60]}, and there are {rows} examples")
+    good = len(state.losses) == 2 and all(isinstance(x, float) and math.isfinite(x) for x in state.losses)
+    require(good, "losses", f"must be two finite numbers, got {str(state.losses)[:60]}")
+    by_action = (rows, actions)
+    shapes = {"features": (rows, inputs), "legal": by_action, "policy": by_action, "outcome": (rows,)}
+    for name, shape in shapes.items():
+        found: Tensor = getattr(state.examples, name)
+        good = tuple(found.shape) == shape and found.dtype == (torch.bool if name == "legal" else torch.float32)
+        require(good, f"examples.{name}", f"is {tuple(found.shape)} of {found.dtype}, not {shape}")
+    for name in ("policy", "outcome"):
+        found = getattr(state.examples, name)
+        good = bool(((found >= -ROUNDING) & (found <= 1 + ROUNDING)).all())
+        require(good, f"examples.{name}", "must lie in [0, 1]")
 
 
 # A round -------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from internalize.contract import Row, Stage
 from internalize.curricula import Progress
+from internalize.curricula.saved_progress import read_progress, require_optimizer_step
 from internalize.curricula.schedule import begin_step, end_step, looks_at_signal
 from internalize.kinds.text.config import TextConfig
 from internalize.kinds.text.evaluation import TextCosts, TextPredictor, evaluation_row, summary_row
@@ -44,8 +45,11 @@ class TextExperiment:
         model = self.new_model()
         load_weights(model, part_of(tensors, "model"), "checkpoint", self.trained_only)
         cost = scalars.get("cost")
-        ledger = None if cost is None else ledger_from_json(cost)
-        state = self._assemble(model, Progress(**scalars["progress"]), ledger)
+        config, stages = self.config, self.curriculum.stages
+        ledger = None if cost is None else ledger_from_json(cost, stages)
+        progress = read_progress(scalars["progress"], config.schedule, config.iterations, stages)
+        state = self._assemble(model, progress, ledger)
+        require_optimizer_step(scalars["optimizer"]["step"], progress, config.optimizer.reset)
         state.optimizer.load(part_of(tensors, "optimizer"), scalars["optimizer"])
         state.averages.load(part_of(tensors, "averages"))
         return state

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from internalize.curricula import Progress, ScheduleConfig
+from internalize.errors import require
 from internalize.kinds.text.network import answer_logits, drawing_from, weights_of
 from internalize.kinds.text.rendering import UNSCORED, Batch, Rendered, TextRenderer, collate
 from internalize.measure.ledger import Ledger
@@ -83,6 +84,7 @@ class SlotAverages:
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
         for name, own in self.tensors().items():
+            require(bool((tensors[name][2] >= 0).all()), f"averages.{name}", "has counts below 0")
             own.copy_(tensors[name])
 
 
