@@ -21,7 +21,7 @@ from internalize.runs.commands import Selection
 from internalize.runs.folder import FORMAT, MARKER, STATES, Run
 from internalize.runs.index import Store
 from internalize.runs.location import hash_in_name
-from internalize.runs.storage import own, read_json, write_json
+from internalize.runs.storage import Owned, own, read_json, write_json
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class PruneArguments:
 
 
 def prune_command(arguments: PruneArguments) -> int:
-    """1 where something that was to be deleted is still there."""
+    """1 where something that was to be deleted is still there, though nobody trains it."""
     out, what = arguments.which.out, arguments.what
     runs = find_victims(arguments)
     parts = [run if what == "runs" else run / what for run in runs]
@@ -48,18 +48,19 @@ def prune_command(arguments: PruneArguments) -> int:
         print(f"{len(runs)} to delete, {sum(sizes) / 2**20:.1f} MB; add --yes to delete them")
         return 0
     finish_deleting(out)
-    deleted = 0
+    deleted = spared = 0
     for run in runs:
         try:
             delete(out, run, what)
             deleted += 1
         except BadInput as error:  # somebody is training it, or it has changed meanwhile
             print(plain(f"left alone: {error.message}"))
+            spared += isinstance(error, Owned)
         except OSError as error:
             print(plain(f"left alone: {run}: {error.strerror}"))
     Store(out).entries()
     print(f"deleted {deleted} of {len(runs)}")
-    return 0 if deleted == len(runs) else 1
+    return 0 if deleted + spared == len(runs) else 1
 
 
 def find_victims(arguments: PruneArguments) -> list[Path]:

@@ -9,14 +9,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from internalize.errors import BadInput, RunFailed, require, require_count
 from internalize.runs.checkpoint import Checkpoint, place_of
 from internalize.runtime.kind import Experiment, S, State
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 OUT_OF_MEMORY = ("allocate memory", "out of memory")
 """Torch's own words, which say nothing against a checkpoint."""
@@ -53,7 +53,7 @@ def restored(experiment: Experiment[S], saved: Checkpoint, folder: Path) -> S:
 def require_finite(tensors: Mapping[str, Tensor]) -> None:
     """A training that has diverged is never saved."""
     for name, tensor in tensors.items():
-        require(not tensor.is_floating_point() or bool(torch.isfinite(tensor).all()), name, "is not finite")
+        require(not tensor.is_floating_point() or bool(tensor.isfinite().all()), name, "is not finite")
 
 
 def _require_rows(metrics: bytes) -> None:
