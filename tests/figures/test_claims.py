@@ -77,6 +77,19 @@ def test_claims_without_data_do_not_count_in_the_correction() -> None:
     assert {(one.word, one.numbers) for one in judged[1:]} == {("planned", "2 h")}
 
 
+def test_a_claim_that_waits_for_a_planned_run_is_not_judged() -> None:
+    """Whatever its other runs say; a claim about other runs is."""
+    both, one = (
+        Claim("one", "", MoreOften(A, B, "succeeded")),
+        Claim("two", "", RateBelow(B, "succeeded", 1 / 3)),
+    )
+    waiting = [{"method": "a", "task": "C2", "seed": 99}]
+    judged = judge([both, one], counts(5, 0), lambda claim: "2 h", absent=waiting)
+    assert [(found.word, found.p <= 0.05) for found in judged] == [("planned", False), ("confirmed", True)]
+    assert judged[0].numbers == "2 h"
+    assert [found.word for found in judge([both, one], counts(5, 0))] == ["confirmed", "confirmed"]
+
+
 def test_rates_against_bars() -> None:
     assert verdict(RateBelow(B, "succeeded", 1 / 3), counts(0, 0)) == "confirmed"
     assert verdict(RateBelow(B, "succeeded", 1 / 3), counts(0, 3)) == "inconclusive"

@@ -296,9 +296,18 @@ def judge(
     rows: Sequence[FigureRow],
     cost: Callable[[Claim], str] = lambda claim: "",
     alpha: float = ALPHA,
+    absent: Sequence[FigureRow] = (),
 ) -> list[Judgement]:
-    """One judgement for each claim. Only claims that have data and need a test are corrected for each other."""
-    tested = [_test(claim, rows) for claim in claims]
+    """One judgement for each claim. Only claims that have data and need a test are corrected for each other.
+
+    absent: the cases whose runs are not there yet. A claim that waits for one of them is not judged on the
+    others: whoever looks before the planned end, and stops when it pleases, confirms too much.
+    """
+    waits = [any(members.planned(absent) for members in claim.test.groups) for claim in claims]
+    tested = [
+        _Tested(None, None, "") if waiting else _test(claim, rows)
+        for claim, waiting in zip(claims, waits, strict=True)
+    ]
     family = [i for i, found in enumerate(tested) if found.outcome is not None and not _is_counted(claims[i])]
     sides = {}
     for side in ("claimed", "opposite"):

@@ -102,6 +102,7 @@ def read(figure: Figure, tier: Tier, out: Path) -> Made:
     """What there is, judged. Trains nothing."""
     sweep = figure.sweep(tier, later=True)
     missing: list[str] = []
+    absent: list[dict[str, Any]] = []
     if figure.table is not None:
         rows = figure.table_rows(tier)
     elif sweep.cases:
@@ -109,10 +110,15 @@ def read(figure: Figure, tier: Tier, out: Path) -> Made:
         rows = figure.rows(found.rows, sweep, out)
         now = {case.config for case in figure.sweep(tier).cases}
         missing = [f"{case}: {why}" for case, why in found.missing if case.config in now]
+        wanted = {case.config for case, _ in found.missing if case.config in now}
+        planned = zip(sweep.cases, figure.planned(sweep), strict=True)
+        absent = [row for case, row in planned if case.config in wanted]
     else:
         rows = []
     judged = (
-        judge(figure.claims, rows, lambda claim: cost_of_claim(figure, tier, claim)) if tier != "smoke" else []
+        judge(figure.claims, rows, lambda claim: cost_of_claim(figure, tier, claim), absent=absent)
+        if tier != "smoke"
+        else []
     )
     return Made(figure, tier, sweep, DrawingMaterial(tier, rows, out), missing, judged)
 

@@ -189,7 +189,13 @@ def draw(material: DrawingMaterial) -> Drawing:
             method: [rate(group("", task=task, method=method).of(cells), "internalized") for task in places]
             for method in METHODS
         }
-        success_bars(axes[0][-1], [task_name(task) for task in places], bars, what="")
+        alone = axes.shape[1] == 1
+        success_bars(
+            axes[0][-1],
+            [task_name(task) for task in places],
+            bars,
+            what="runs that have internalized" if alone else "",
+        )
         axes[0][-1].set_title("equal stages, absolute", fontsize=10)
         axes[0][-1].legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.12))
     return figure
