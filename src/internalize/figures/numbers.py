@@ -185,7 +185,7 @@ class Larger:
             return fmean(fmean(a) - fmean(b) for a, b in zip(drawn[::2], drawn[1::2], strict=True))
 
         where = "" if self.every is None else f"{value}: "
-        means = f"mean {in_words(self.value)}: " + " and ".join(
+        means = f"mean {in_words(self.value).removeprefix('the ').rstrip(',')}: " + " and ".join(
             f"{members.label} {fmean(numbers_of(side, self.value)):.2f} in {len(side)} runs"
             for members, side in ((self.more, more), (self.less, less))
         )
