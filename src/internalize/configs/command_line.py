@@ -130,6 +130,8 @@ def _value(plain: Any) -> str | None:
 def _if_not_given(default: str) -> str:
     """The value that holds if an option is not given; nothing where the docstring says what happens then."""
     said = {"None": "", "": "", "True": "(default: on)", "False": "(default: off)"}
+    if default.endswith("000000.0"):  # 10000000000000.0 is 1e+13
+        default = f"{float(default):g}"
     return said.get(default, f"(default: {default})").replace("\n", "\\n")
 
 
