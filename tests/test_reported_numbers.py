@@ -91,4 +91,3 @@ def test_the_papers_own_cell() -> None:
         there = ", ".join(f"{value:.1f}" for value in numbers(through, "ood_accuracy", 0.01)) or "–"
         told = f"| {method} | {count(rows)} | {there} | {min(lost):.1f}–{max(lost):.1f} |"
         assert told in document
-

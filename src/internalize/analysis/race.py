@@ -243,8 +243,8 @@ class RaceArguments:
     operations: float = 1e13
     """What every run may spend, in operations of the cost model; rehearsal counts like everything else."""
     methods: str = "left, left+rehearsal, inductive, even, geometric, mixture"
-    """Names as --method takes them, with commas between. After a plus: rehearsal (with the length token where it
-    is needed), easy (--ease), muon, or fixed (equal stages): left+rehearsal+easy."""
+    """Names as --method takes them, with commas between. After a plus: rehearsal (with the length token where
+    it is needed), easy (--ease), muon, or fixed (equal stages): left+rehearsal+easy."""
     seeds: int = 4
     """Runs of each method, with the seeds from --seed up."""
     lrs: tuple[float, ...] = ()
