@@ -95,6 +95,10 @@ def test_settings_that_differ_are_never_one_rate(tmp_path: Path, capsys: pytest.
     cases: list[dict[str, object]] = [{}, {"optimizer.lr": 0.01}, {"method": "cot"}]
     uneven = sweep_of("uneven", "chain", BASE, cases=cases, seeds=2)
     assert settings(uneven) == ("optimizer.lr", "method")
+    left_out = sweep_of("left out", "chain", BASE, cases=[{}, {"emphasis": 2.0}], seeds=2)
+    assert settings(left_out) == ("emphasis",)
+    found = groups(Collected(left_out, []), settings(left_out))
+    assert [(one.fields, one.planned) for one in found] == [({"emphasis": None}, 2), ({"emphasis": 2.0}, 2)]
     presets = sweep_of("presets", "hints", {}, grid={"preset": ["laptop", "paper"]}, seeds=2)
     assert settings(presets) == ("d", "k", "width", "lr", "steps")
     assert settings(tiny_sweep()) == ("method",)
@@ -102,8 +106,8 @@ def test_settings_that_differ_are_never_one_rate(tmp_path: Path, capsys: pytest.
     file = tmp_path / "s.json"
     file.write_text(json.dumps({"base": BASE, "cases": cases, "seeds": 2}))
     assert main(["collect", str(file), "--out", str(tmp_path / "runs"), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)["groups"]
-    assert [(group["fields"], group["planned"]) for group in found] == [
+    told = json.loads(capsys.readouterr().out)["groups"]
+    assert [(group["fields"], group["planned"]) for group in told] == [
         ({"optimizer.lr": 0.0003, "method": "left"}, 2),
         ({"optimizer.lr": 0.01, "method": "left"}, 2),
         ({"optimizer.lr": 0.0003, "method": "cot"}, 2),

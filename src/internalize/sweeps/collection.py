@@ -130,9 +130,14 @@ def groups(collected: Collected, by: Sequence[str], results: Sequence[str] = ())
     for name in results:
         good = name in known or not collected.rows
         require(good, "rate", f"no result {name!r} that is yes or no{closest(name, known)}; there are {known}")
+    configs = [config_fields(case) for case in collected.sweep.cases]
+    fields = list(dict.fromkeys(name for config in configs for name in config))
+    for name in by:
+        good = name in fields
+        require(good, "by", f"no field {name!r}{closest(name, fields)}; known: {', '.join(fields)}")
     planned: dict[tuple[Any, ...], int] = {}
-    for case in collected.sweep.cases:
-        key = _key(config_fields(case), by)
+    for config in configs:
+        key = _key(config, by)
         planned[key] = planned.get(key, 0) + 1
     finished: dict[tuple[Any, ...], list[Row]] = {key: [] for key in planned}
     for row in collected.rows:
@@ -162,8 +167,5 @@ def _rates(rows: Sequence[Row], names: Sequence[str]) -> dict[str, Rate]:
 
 
 def _key(fields: dict[str, Any], by: Sequence[str]) -> tuple[Any, ...]:
-    for name in by:
-        require(
-            name in fields, "by", f"no field {name!r}{closest(name, list(fields))}; known: {', '.join(fields)}"
-        )
-    return tuple(_hashable(fields[name]) for name in by)
+    """A field that a config leaves out, because it is not given there, is None."""
+    return tuple(_hashable(fields.get(name)) for name in by)
