@@ -91,3 +91,38 @@ def test_the_papers_own_cell() -> None:
         there = ", ".join(f"{value:.1f}" for value in numbers(through, "ood_accuracy", 0.01)) or "–"
         told = f"| {method} | {count(rows)} | {there} | {min(lost):.1f}–{max(lost):.1f} |"
         assert told in document
+
+
+CHANGED: dict[str, dict[str, str]] = {
+    "the recipe": {},
+    "no easy steps": {"ease": ""},
+    "no rehearsal": {"rehearsal": ""},
+    "a length token instead of kept positions": {"keep_positions": "", "length_token": "True"},
+    "never goes back (patience 0)": {"schedule.patience": "0"},
+    "no dwell": {"schedule.dwell": "0"},
+    "threshold 0.02 at every stage": {"schedule.threshold": "0.02"},
+    "no cooling": {"optimizer.cooling": ""},
+    "no warm-up": {"optimizer.warmup": ""},
+    "no optimizer reset": {"optimizer.reset": "False"},
+    "no weight decay": {"optimizer.weight_decay": "0.0"},
+    "with Muon": {"optimizer.muon": "True"},
+    "with emphasis 4": {"emphasis": "4.0"},
+    "inductive instead of left": {"method": "inductive"},
+    "filler:left instead of kept positions": {"method": "filler:left", "keep_positions": ""},
+}
+
+
+def test_what_each_part_of_the_recipe_is_worth() -> None:
+    document, rows = text_of("docs/cost.md"), rows_of("laptop/choose.csv")
+    fields = sorted({name for changed in CHANGED.values() for name in changed})
+    recipe = {name: rows[0][name] for name in fields}  # the first case of the sweep changes nothing
+    seen = 0
+    for label, changed in CHANGED.items():
+        wanted = {**recipe, **changed}
+        own = [row for row in rows if all(row[name] == value for name, value in wanted.items())]
+        costs = [row["operations_to_internalize"] for row in own]
+        told = ", ".join(f"{float(cost) / 1e12:.1f}" if cost else "–" for cost in costs)
+        outside = ", ".join(f"{value:.1f}" for value in numbers(own, "ood_accuracy", 0.01))
+        assert f"| {label} | {count(own)} | {told} | {outside} |" in document
+        seen += len(own)
+    assert seen == len(rows) == 45
