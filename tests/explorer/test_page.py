@@ -388,7 +388,7 @@ def test_a_model_that_cannot_run_in_the_page_is_recorded(
 ) -> None:
     """The page says why, promises nothing else, and shows what the model said."""
     monkeypatch.setattr(bundles, "LARGEST_LIVE", 100)
-    monkeypatch.setattr(Subject, "is_readable", not own)
+    monkeypatch.setattr(Subject, "obstacle", "a network of your own" if own else "")
     monkeypatch.setattr(bundles, "RECORDED", 3)
     page = tmp_path / "page.html"
     made = write_explorer([internalized.path], page)

@@ -36,7 +36,8 @@ class EvaluateArguments(TrustOption):
     stage: int | None = None
     """Measure the weights at the end of this stage; the final ones if not given."""
     budget: int | None = None
-    """Tokens of an answer, EOS included: asked for by LEN (mixture) or forced; free if not given."""
+    """Tokens of an answer, EOS included: asked for by LEN (mixture) or pauses (filler), else forced; free if
+    not given."""
     seed: int = 0
     """Which inputs are drawn."""
     device: Device = "auto"
@@ -57,7 +58,8 @@ class ShowArguments(TrustOption):
     stage: int | None = None
     """Show the weights at the end of this stage; the final ones if not given."""
     budget: int | None = None
-    """Tokens of an answer, EOS included: asked for by LEN (mixture) or forced; free if not given."""
+    """Tokens of an answer, EOS included: asked for by LEN (mixture) or pauses (filler), else forced; free if
+    not given."""
     seed: int = 0
     """Which inputs are drawn."""
     device: Device = "auto"
@@ -77,7 +79,8 @@ class AskArguments(TrustOption):
     stage: int | None = None
     """Ask the weights at the end of this stage; the final ones if not given."""
     budget: int | None = None
-    """Tokens of the answer, EOS included: asked for by LEN (mixture) or forced; free if not given."""
+    """Tokens of the answer, EOS included: asked for by LEN (mixture) or pauses (filler), else forced; free if
+    not given."""
     device: Device = "auto"
     json: bool = False
     """Print one JSON object."""

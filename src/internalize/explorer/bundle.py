@@ -145,7 +145,7 @@ class Allowance:
         self.is_tight = room < 2 * (last + self.share * more)
 
     def is_live(self, subject: Subject) -> bool:
-        return subject.is_readable and subject.parameters <= LARGEST_LIVE
+        return not subject.obstacle and subject.parameters <= LARGEST_LIVE
 
     def kept(self, subject: Subject) -> list[int]:
         """The stages that the page carries: all, or evenly chosen ones with the first and the last."""
@@ -196,8 +196,8 @@ def add_model(bundle: Bundle, number: int, subject: Subject, allowance: Allowanc
     if allowance.is_live(subject):
         add_weights(bundle, number, subject, model, allowance, progress)
     else:
-        recorded = record_answers(subject, stages) | {"own": not subject.is_readable}
-        model |= {"kind": "recorded", "recorded": recorded}
+        why = subject.obstacle or "too large to run in a page"
+        model |= {"kind": "recorded", "recorded": record_answers(subject, stages) | {"why": why}}
     work = MATRIX_SAMPLES * subject.parameters * 2.0 * subject.config.horizon**2 * len(subject.stages)
     if work < LARGEST_MATRIX and (len(subject.stages) > 1 or subject.renderer.length_hint):
         progress(f"{subject.title}: matrix")

@@ -58,9 +58,11 @@ class Subject:
         return self.chain.experiment.costs.parameters()
 
     @property
-    def is_readable(self) -> bool:
-        """Whether the page's forward pass knows this network and its prompts; those with pauses it does not."""
-        return self.config.model.network is None and not self.renderer.vocabulary.pauses
+    def obstacle(self) -> str:
+        """Why the page's own forward pass cannot run this model, in words; empty if it can."""
+        if self.config.model.network is not None:
+            return "a network of your own, which does not run in a page"
+        return "its prompts hold pauses, which a page does not write" if self.renderer.vocabulary.pauses else ""
 
     @cached_property
     def stages(self) -> list[int]:

@@ -277,7 +277,7 @@ const App = (() => {
       ? (about.lengthHint ? "One network, every length of answer" : "A network that answers here")
       : about.summary.internalized ? "The words go, the answer stays" : lost ? "A network that lost its thread" : ended ? "The words go, and some answers with them" : "The words did not all go";
     const end = ended && own === 1 ? "At the end it says the answer alone" : `Training ended at stage ${last.stage} of ${about.totalStages}: it still writes ${own} state${own === 1 ? "" : "s"}`;
-    const live = about.kind !== "recorded", it = live ? "This small transformer" : about.recorded.own ? "This network" : "This transformer";
+    const live = about.kind !== "recorded", it = live ? "This small transformer" : about.recorded.why.startsWith("a network") ? "This network" : "This transformer";
     const ask = live ? "change a symbol: the models run in this page" : "or draw another input";
     const tryIt = live ? `${about.lengthHint ? "Drag the budget, change" : "Change"} a symbol: the model runs in this page` : "Draw another input";
     const chain = model.stages.length > 1
@@ -287,7 +287,7 @@ const App = (() => {
     if (recorded.length) {
       const note = element("recorded-note");
       note.hidden = false;
-      const why = (model) => `${model.about.label}: ${model.about.recorded.own ? "a network of your own, which does not run in a page" : "too large to run in a page"}. `;
+      const why = (model) => `${model.about.label}: ${model.about.recorded.why}. `;
       note.textContent = `${recorded.map(why).join("")}You see answers that were recorded, for ${recorded[0].about.recorded.inputs.length} inputs; use the random buttons.`;
       element("typed").disabled = true;
     }
