@@ -209,10 +209,10 @@ FIGURE = Figure(
     draw=draw,
     caption=(
         "Share of runs that have internalized by each iteration when states are removed from the left or from "
-        "the right, for four encodings of positions (Kaplan and Meier's intervals, 95 %). Bars: left, inductive "
-        "and right with equal stages. The paper blames the place of the hard step, which moves when states are "
-        "removed from the right. Positions that are counted from the end of the full chain keep it in its place "
-        "for right, and move it for left."
+        "the right, for four encodings of positions (Kaplan and Meier's intervals, 95 %). Bars: left, "
+        "inductive and right with equal stages. The paper blames the place of the hard step, which moves when "
+        "states are removed from the right. Positions that are counted from the end of the full chain "
+        "keep it in its place for right, and move it for left."
     ),
     claims=CLAIMS,
     notes=["The runs with other position encodings are not in the paper."],
