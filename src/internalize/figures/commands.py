@@ -25,6 +25,7 @@ from internalize.errors import BadInput, require
 from internalize.figures.cases import Tier, shapes_of
 from internalize.figures.figure import UNDETECTABLE, Figure, told_p
 from internalize.figures.paper import VERDICT, find_figure
+from internalize.figures.recorded import RecordedRun, recorded_runs
 from internalize.figures.results import Made, plan, read, results_folder, train_missing, write
 from internalize.kinds import kind_of, prepare
 from internalize.runs.folder import Run
@@ -62,6 +63,9 @@ class FigureArguments:
     """Carry out what is missing; otherwise draw with the runs that are there, and say what is missing."""
     later: bool = False
     """Carry out also the runs that are only planned."""
+    recorded: Path | None = None
+    """A folder of finished figures, such as results: a run that has a row in one of their tables is not trained
+    again. For figures that need no curves."""
     plan: bool = False
     """Show the claims, their tests and what they can detect, and do nothing."""
     quiet: bool = False
@@ -80,12 +84,13 @@ def figure_command(arguments: FigureArguments) -> int:
         _print_plan(figure, arguments)
         return 0
     folder = require_writable(results_folder(arguments.results, figure, arguments.tier), "results")
-    ended = _train(figure, arguments) if arguments.train else None
+    known = {} if arguments.recorded is None else recorded_runs(arguments.recorded, figure)
+    ended = _train(figure, arguments, known) if arguments.train else None
     if ended is not None and ended.interrupted:
         told = f"{len(ended.interrupted)} of {len(ended.outcomes)} runs are left; the same command goes on"
         errors_console().print(f"interrupted: {told}, --no-train draws what is there", soft_wrap=True)
         return ended.exit_code
-    made = read(figure, arguments.tier, arguments.out)
+    made = read(figure, arguments.tier, arguments.out, known)
     if not made.material.rows and made.missing:
         what = f"{len(made.missing)} runs are missing, for example {made.missing[0]}"
         errors_console().print(f"nothing to draw of {figure.name} in {arguments.out}: {what}", soft_wrap=True)
@@ -97,8 +102,8 @@ def figure_command(arguments: FigureArguments) -> int:
     return ended.exit_code if ended is not None else 0
 
 
-def _train(figure: Figure, arguments: FigureArguments) -> SweepOutcome | None:
-    found = status(figure, arguments.tier, arguments.out)
+def _train(figure: Figure, arguments: FigureArguments, known: Mapping[str, RecordedRun]) -> SweepOutcome | None:
+    found = status(figure, arguments.tier, arguments.out, known)
     todo = found.planned - found.done
     headline: Mapping[str, str] = {}
     unit = "steps"
@@ -114,7 +119,7 @@ def _train(figure: Figure, arguments: FigureArguments) -> SweepOutcome | None:
             _warn_of_blind_claims(figure, sweep)
     view = fleet_view(f"{figure.name}, {arguments.tier}", headline, unit=unit) if headline else None
     where = {"backend": arguments.backend, "workers": arguments.workers, "ray": arguments.ray}
-    return train_missing(figure, arguments.tier, arguments.out, view, arguments.later, **where)
+    return train_missing(figure, arguments.tier, arguments.out, view, arguments.later, known, **where)
 
 
 def _warn_of_blind_claims(figure: Figure, sweep: Sweep) -> None:
@@ -244,12 +249,13 @@ class Status:
     """Of this machine, all cores at work, until the rest is done."""
 
 
-def status(figure: Figure, tier: Tier, out: Path) -> Status:
+def status(figure: Figure, tier: Tier, out: Path, recorded: Mapping[str, RecordedRun] | None = None) -> Status:
+    """recorded: runs that a table knows; they count as done."""
     there, costs = _folders(out), Costs(Execution())
     planned, known, seconds = 0, [], 0.0
     for shape, seeds in shapes_of(figure.tiers[tier]).items():
         configs = [replace(shape, seed=seed) for seed in seeds]  # type: ignore[type-var]
-        found = [_seconds_taken(config, out, there) for config in configs]
+        found = [_seconds_taken(config, out, there, recorded or {}) for config in configs]
         taken = [entry for entry in found if entry is not None]
         waiting = len(configs) - len(taken)
         planned += len(configs)
@@ -264,10 +270,16 @@ def _folders(out: Path) -> set[str]:
     return {path.name.rpartition("-")[0] for path in out.iterdir() if path.is_dir()} if out.is_dir() else set()
 
 
-def _seconds_taken(config: ExperimentConfig, out: Path, there: set[str]) -> float | None:
+def _seconds_taken(
+    config: ExperimentConfig, out: Path, there: set[str], recorded: Mapping[str, RecordedRun]
+) -> float | None:
     """How long the run took; None if it is not done. Hashes are made only where a name fits."""
     # labels of the paper's own tasks go into a folder's name as they are
-    if kind_of(config).results.label(config) not in there:
+    if kind_of(config).results.label(config) not in there and not recorded:
         return None
-    found = Run(prepare(config).folder(out)).status()
-    return float(found.get("seconds", 0.0)) if found["state"] == RunState.DONE else None
+    folder = prepare(config).folder(out)
+    found = Run(folder).status()
+    if found["state"] == RunState.DONE:
+        return float(found.get("seconds", 0.0))
+    known = recorded.get(folder.name)
+    return None if known is None else float(known.results.get("seconds") or 0.0)

@@ -46,7 +46,10 @@ class DrawingMaterial:
     """The folder that holds the runs."""
 
     def run(self, row: FigureRow) -> Run:
-        return Run(self.out / row["run"])
+        folder = self.out / row["run"]
+        needed = "this figure draws curves, which the tables of finished figures do not hold: train its runs"
+        require(folder.is_dir(), "recorded", needed)
+        return Run(folder)
 
     def evaluations(self, row: FigureRow) -> list[dict[str, Any]]:
         """What was measured on the way, in order."""
@@ -94,13 +97,17 @@ class Figure:
         cases = planned_rows(sweep)
         return [{**case, **self.columns(case, cases)} for case in cases]
 
-    def rows(self, found: Sequence[FigureRow], sweep: Sweep, out: Path) -> list[dict[str, Any]]:
-        """The rows of finished runs with every derived column."""
+    def rows(self, found: Sequence[FigureRow], sweep: Sweep, out: Path | None) -> list[dict[str, Any]]:
+        """The rows of finished runs with every derived column.
+
+        out: the folder of the runs; None for rows that hold what is derived from a run's curves already.
+        """
         cases, paper = planned_rows(sweep), self._paper_cases()
         rows = []
         for plain in found:
             row = {**plain, **self.columns(plain, cases)}
-            row |= self.columns_of_run(row, Run(out / row["run"]))
+            if out is not None:
+                row |= self.columns_of_run(row, Run(out / row["run"]))
             rows.append({**row, "scale": scale_of(row, paper)})
         return rows
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,15 @@ from internalize.figures.figure import (
     strictest_level,
 )
 from internalize.figures.paper import VERDICT
+from internalize.figures.recorded import (
+    RUN,
+    RecordedRun,
+    provenance_of,
+    recorded_runs,
+    rows_of_tables,
+    run_name,
+    without_recorded,
+)
 from internalize.figures.rows import FigureRow
 from internalize.runs.folder import Run
 from internalize.runs.location import runs_folder
@@ -50,6 +60,8 @@ class Made:
     """The cases without a finished run, and why; those for later are not among them."""
     judgements: Sequence[Judgement]
     """Empty at the smoke tier: nothing is judged there."""
+    tables: Sequence[Path] = ()
+    """Of the last rows, which stand for runs that are not here: the table that each was taken from."""
 
     def _repr_html_(self) -> str:
         """For notebooks: the picture, the caption, the verdicts."""
@@ -68,12 +80,17 @@ def make(
     *,
     out: Path | str | None = None,
     results: Path | str = "results",
+    recorded: Path | str | None = None,
     **how: Any,
 ) -> Made:
-    """Run what is missing, judge, draw and write: what `internalize figure` does, for Python."""
+    """Run what is missing, judge, draw and write: what `internalize figure` does, for Python.
+
+    recorded: a folder of finished figures, whose rows stand for runs that are not in `out`.
+    """
     folder = runs_folder() if out is None else Path(out)
-    train_missing(figure, tier, folder, **how)
-    made = read(figure, tier, folder)
+    known = {} if recorded is None else recorded_runs(Path(recorded), figure)
+    train_missing(figure, tier, folder, recorded=known, **how)
+    made = read(figure, tier, folder, known)
     require(bool(made.material.rows), "figure", f"nothing to draw of {figure.name}: no run is finished")
     write(made, results_folder(Path(results), figure, tier))
     return made
@@ -85,32 +102,41 @@ def train_missing(
     out: Path,
     observer: FleetObserver | None = None,
     later: bool = False,
+    recorded: Mapping[str, RecordedRun] | None = None,
     **how: Any,
 ) -> SweepOutcome | None:
     """Carry out the runs that are not there yet; None for a figure that needs none.
 
-    later: also those that are only planned. how: backend, workers and so on, as for `run_sweep`.
+    later: also those that are only planned. recorded: runs that a table knows. how: backend, workers and so
+    on, as for `run_sweep`.
     """
-    sweep = figure.sweep(tier, later)
+    sweep = without_recorded(figure.sweep(tier, later), recorded or {})
     if figure.table is not None or not sweep.cases:
         return None
     execution = Execution(keep_stages="all" if figure.keeps_stages else "none", quiet=True)
     return run_sweep(sweep, out=out, observer=observer, execution=execution, **how)
 
 
-def read(figure: Figure, tier: Tier, out: Path) -> Made:
-    """What there is, judged. Trains nothing."""
+def read(figure: Figure, tier: Tier, out: Path, recorded: Mapping[str, RecordedRun] | None = None) -> Made:
+    """What there is, judged. Trains nothing. recorded: runs that a table knows, for those not in `out`."""
     sweep = figure.sweep(tier, later=True)
     missing: list[str] = []
     absent: list[dict[str, Any]] = []
+    tables: list[Path] = []
     if figure.table is not None:
         rows = figure.table_rows(tier)
     elif sweep.cases:
         found = collect(sweep, out)
-        rows = figure.rows(found.rows, sweep, out)
+        told = rows_of_tables([case for case, _ in found.missing], recorded or {})
+        tables = [recorded[row[RUN]].table for row in told] if recorded else []
+        rows = [*figure.rows(found.rows, sweep, out), *figure.rows(told, sweep, None)]
+        here = {row[RUN] for row in told}
         now = {case.config for case in figure.sweep(tier).cases}
-        missing = [f"{case}: {why}" for case, why in found.missing if case.config in now]
-        wanted = {case.config for case, _ in found.missing if case.config in now}
+        absent_now = [
+            (case, why) for case, why in found.missing if case.config in now and run_name(case) not in here
+        ]
+        missing = [f"{case}: {why}" for case, why in absent_now]
+        wanted = {case.config for case, _ in absent_now}
         planned = zip(sweep.cases, figure.planned(sweep), strict=True)
         absent = [row for case, row in planned if case.config in wanted]
     else:
@@ -120,7 +146,7 @@ def read(figure: Figure, tier: Tier, out: Path) -> Made:
         if tier != "smoke"
         else []
     )
-    return Made(figure, tier, sweep, DrawingMaterial(tier, rows, out), missing, judged)
+    return Made(figure, tier, sweep, DrawingMaterial(tier, rows, out), missing, judged, tables)
 
 
 def cost_of_claim(figure: Figure, tier: Tier, claim: Claim) -> str:
@@ -219,10 +245,15 @@ def _provenance(made: Made) -> dict[str, Any]:
     if made.figure.table is not None:
         return here
     names = ("internalize", "torch", "processor", "device", "threads", "revision", "python")
+    trained = made.material.rows[: len(made.material.rows) - len(made.tables)]
+    kept = [Run(made.material.out / row[RUN]).provenance() for row in trained]
+    told: list[dict[str, list[Any]]] = [{name: [run.get(name)] for name in names} for run in kept]
+    told += [provenance_of(table) for table in dict.fromkeys(made.tables)]
     runs: dict[str, list[Any]] = {name: [] for name in names}
-    for row in made.material.rows:
-        recorded = Run(made.material.out / row["run"]).provenance()
+    for source in told:
         for name in names:
-            if recorded.get(name) not in runs[name]:
-                runs[name].append(recorded.get(name))
-    return {**here, "runs": runs}
+            runs[name] += [value for value in source.get(name, []) if value not in runs[name]]
+    if not made.tables:
+        return {**here, "runs": runs}
+    counts = Counter(f"{table.parent.name}/{table.name}" for table in made.tables)
+    return {**here, "runs": runs, "rows_of_tables": dict(counts)}

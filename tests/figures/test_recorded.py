@@ -1,0 +1,82 @@
+"""A run that has a row in a finished figure's table is not trained again, and its row is the same as before."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from internalize.cli import main
+
+HEADS = ["figure", "heads", "--tier", "smoke", "--workers", "1", "--quiet"]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished figure of two runs: `runs` and `results`."""
+    folder = tmp_path_factory.mktemp("made")
+    assert main([*HEADS, "--out", str(folder / "runs"), "--results", str(folder / "results")]) == 0
+    return folder
+
+
+def table_of(results: Path) -> list[dict[str, str]]:
+    rows = csv.DictReader((results / "heads-smoke" / "heads.csv").read_text(encoding="utf-8").splitlines())
+    return sorted(rows, key=lambda row: row["run"])
+
+
+def verdict_of(results: Path) -> dict[str, object]:
+    record: dict[str, object] = json.loads((results / "heads-smoke" / "verdict.json").read_text())
+    return record
+
+
+def copy_of(made: Path, to: Path, rows: int | None = None) -> Path:
+    """The finished figure's table (its first rows) and verdict in a folder of results of its own."""
+    folder = to / "recorded" / "heads-smoke"
+    folder.mkdir(parents=True)
+    for name in ("heads.csv", "verdict.json"):
+        text = (made / "results" / "heads-smoke" / name).read_text(encoding="utf-8")
+        lines = text.splitlines(keepends=True)
+        keep = lines if rows is None or name != "heads.csv" else lines[: rows + 1]
+        (folder / name).write_text("".join(keep), encoding="utf-8")
+    return folder.parent
+
+
+@pytest.mark.parametrize("rows", [0, 1, 2])
+def test_only_runs_without_a_row_are_trained(made: Path, tmp_path: Path, rows: int) -> None:
+    where = ["--out", str(tmp_path / "runs"), "--results", str(tmp_path / "results")]
+    assert main([*HEADS, *where, "--recorded", str(copy_of(made, tmp_path, rows))]) == 0
+    trained = sorted(path.name for path in (tmp_path / "runs").glob("C2-*"))
+    assert len(trained) == 2 - rows
+    before, after = table_of(made / "results"), table_of(tmp_path / "results")
+    timed = ("seconds", "processor_seconds")
+    assert [{k: v for k, v in row.items() if k not in timed} for row in after] == [
+        {k: v for k, v in row.items() if k not in timed} for row in before
+    ]
+    record, known = verdict_of(tmp_path / "results"), verdict_of(made / "results")
+    assert record["runs"]["missing"] == []  # type: ignore[index]
+    assert record["provenance"]["runs"] == known["provenance"]["runs"]  # type: ignore[index]
+    told = {"heads-smoke/heads.csv": rows} if rows else None
+    assert record["provenance"].get("rows_of_tables") == told  # type: ignore[attr-defined]
+
+
+def test_a_table_that_is_cut_is_refused(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    recorded = copy_of(made, tmp_path)
+    table = recorded / "heads-smoke" / "heads.csv"
+    table.write_text(table.read_text(encoding="utf-8")[:-100], encoding="utf-8")
+    where = ["--out", str(tmp_path / "runs"), "--results", str(tmp_path / "results")]
+    assert main([*HEADS, *where, "--recorded", str(recorded)]) == 2
+    assert "is not a table of runs" in capsys.readouterr().err
+    assert not (tmp_path / "runs").exists()
+    assert main([*HEADS, *where, "--recorded", str(tmp_path / "nowhere")]) == 2
+    assert "recorded: no folder" in capsys.readouterr().err
+
+
+def test_a_figure_of_curves_wants_its_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    figure = ["figure", "ood-degradation", "--tier", "smoke", "--workers", "1", "--quiet"]
+    first = ["--out", str(tmp_path / "runs"), "--results", str(tmp_path / "results")]
+    assert main([*figure, *first]) == 0
+    again = ["--out", str(tmp_path / "empty"), "--results", str(tmp_path / "again")]
+    assert main([*figure, *again, "--recorded", str(tmp_path / "results")]) == 2
+    assert "draws curves" in capsys.readouterr().err
