@@ -16,6 +16,7 @@ from internalize.configs.command_line import parse
 from internalize.configs.named import own_files
 from internalize.curricula.curriculum import METHODS
 from internalize.errors import BadInput
+from internalize.figures.paper import find_figure
 from internalize.kinds.chain.commands import TrainArguments
 from internalize.kinds.chain.presets import LAPTOP, preset_in
 from internalize.sweeps.sweep import read_sweep
@@ -24,15 +25,26 @@ STUDIES = Path(__file__).parents[2] / "studies"
 OWN = f"--model.network {Path(__file__).parents[2] / 'examples/networks/recurrent.py'}:Recurrent"
 
 
-@pytest.mark.parametrize(("name", "settles"), [("laptop-judge", None), ("laptop-judge-T25", True)])
-def test_one_recipe_is_judged_for_all_tasks(name: str, settles: bool | None) -> None:
-    """settle_for_less came after the first of the two, no run of which would have been touched by it."""
+REHEARSED = replace(LAPTOP, rehearsal=0.5, schedule=replace(LAPTOP.schedule, settle_for_less=None))
+"""The recipe as it was first judged."""
+IN_FIGURES = replace(LAPTOP, held_out=0.05, evaluation=replace(LAPTOP.evaluation, every=250))
+
+
+@pytest.mark.parametrize(
+    ("name", "recipe"),
+    [("laptop-judge", LAPTOP), ("laptop-judge-rehearsal", REHEARSED), ("laptop-judge-T25", IN_FIGURES)],
+)
+def test_one_recipe_is_judged_for_all_tasks(name: str, recipe: ChainConfig) -> None:
     configs = [case.config for case in read_sweep(STUDIES / f"{name}.yaml").cases]
     assert {config.seed for config in configs} == set(range(200, 210))
     for config in configs:
         assert isinstance(config, ChainConfig)
-        recipe = replace(LAPTOP, schedule=replace(LAPTOP.schedule, settle_for_less=settles))
         assert config == replace(recipe, task=config.task, horizon=config.horizon, seed=config.seed)
+
+
+def test_the_long_runs_of_a_study_are_those_of_the_figure() -> None:
+    of_figure = {case.config for case in find_figure("methods").sweep("laptop").cases}
+    assert {case.config for case in read_sweep(STUDIES / "laptop-judge-T25.yaml").cases} < of_figure
 
 
 def test_the_atlas_has_many_tasks_and_other_seeds(

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 EXTRAS = ("rehearsal", "easy", "fixed", "muon")
 """What may follow a method's name after a plus: left+rehearsal+easy, inductive+fixed, left+muon."""
+REHEARSED = 0.5
+"""Share of batches that rehearse, of an entrant with +rehearsal whose base does not say."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ def entrant_config(entrant: str, base: ChainConfig, operations: float) -> ChainC
     config = replace(
         base,
         method=method,
-        rehearsal=(base.rehearsal or LAPTOP.rehearsal) if rehearses else None,
+        rehearsal=(base.rehearsal or REHEARSED) if rehearses else None,
         rehearse=base.rehearse if rehearses else None,
         ease=(base.ease or LAPTOP.ease) if "easy" in extras else None,
         length_token=True if told else None,

@@ -214,18 +214,25 @@ ADAPTIVE = ChainConfig(
 )
 """Stages end when they are learned. Measured often, so that one sees when a run has internalized."""
 
-RECIPE = replace(
+LONG_RECIPE = replace(
     LAPTOP,
     task="C3",
-    horizon=17,
-    iterations=40_000,
+    horizon=25,
     held_out=HELD_OUT,
-    schedule=replace(LAPTOP.schedule, settle_for_less=None),
     evaluation=EvaluationConfig(every=250, samples=500),
 )
-"""The laptop's recipe, chosen on tuning seeds by how surely and how soon the left curriculum ends:
-docs/cost.md. Measured often, so that one sees when a run has internalized. Without what the recipe learned from
-these very runs: they stay what was judged."""
+"""The laptop's recipe at the paper's own horizon, chosen on tuning seeds by how surely and how soon the left
+curriculum ends: docs/cost.md. Measured often, so that one sees when a run has internalized."""
+LONG_ONE_STAGE = without_stages(replace(LONG_RECIPE, iterations=40_000), "cot")
+"""CoT and E2E training at that horizon, with the same model and optimizer, until it is learned."""
+RECIPE = replace(
+    LONG_RECIPE,
+    horizon=17,
+    iterations=40_000,
+    schedule=replace(LAPTOP.schedule, settle_for_less=None),
+    rehearsal=0.5,
+)
+"""The recipe as it was when the smaller horizons were judged: it still rehearsed."""
 ONE_STAGE = without_stages(replace(RECIPE, iterations=30_000), "cot")
 """CoT and E2E training with the same model and optimizer, until it is learned. The limit is above what the
 recipe needs on these tasks, S_3 apart: a direct answer takes half the tokens of a chain."""

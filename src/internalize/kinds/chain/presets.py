@@ -29,12 +29,11 @@ LAPTOP = ChainConfig(
         settle_for_less=True,
     ),
     evaluation=EvaluationConfig(every=1_000, samples=500),
-    rehearsal=0.5,
     ease=300,
     keep_positions=True,
 )
-"""A small model whose states keep their positions, which rehearses the stage before, to which a new step is at
-first an easy one, and which goes back where it gets lost all the same."""
+"""A small model whose states keep their positions, to which a new step is at first an easy one, and which goes
+back where it gets lost all the same."""
 
 PRESETS: dict[PresetName, ChainConfig] = {"paper": ChainConfig(), "laptop": LAPTOP}
 
