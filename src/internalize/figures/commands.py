@@ -19,7 +19,6 @@ from internalize.display.terminal import (
     errors_console,
     fleet_view,
     plain,
-    results_table,
 )
 from internalize.errors import BadInput, require
 from internalize.figures.cases import Tier, shapes_of
@@ -167,20 +166,25 @@ def _print_plan(figure: Figure, arguments: FigureArguments) -> None:
 
 
 def _print_made(made: Made, written: list[Path]) -> None:
+    from rich.padding import Padding
+    from rich.text import Text
+
     console = PlainConsole()
     if made.missing:
-        console.print(f"{len(made.missing)} of {len(made.sweep.cases)} runs are missing:")
+        planned = len(made.figure.sweep(made.tier).cases)
+        console.print(f"{len(made.missing)} of {planned} runs are missing:")
         for line in made.missing[:MOST_MISSING]:
             console.print(f"  {line}")
         if len(made.missing) > MOST_MISSING:
             console.print(f"  and {len(made.missing) - MOST_MISSING} more")
     if made.judgements:
-        rows = [
-            [one.claim.name, one.word, one.scale or "–", told_p(one.to_json()), one.numbers]
-            for one in made.judgements
-        ]
-        columns = ["claim", "verdict", "scale", "p", "found"]
-        console.print(results_table(f"{made.figure.name}, {made.tier}", columns, rows))
+        console.print(f"[bold]{made.figure.name}, {made.tier} tier[/bold]")
+        for one in made.judgements:
+            p = told_p(one.to_json())
+            told = [one.scale, "" if p == "–" else f"p {p}" if p.startswith("<") else f"p = {p}"]
+            beside = ", ".join(part for part in told if part)
+            console.print(f"[bold]{one.word}[/bold]: {one.claim.name}{f' ({beside})' if beside else ''}")
+            console.print(Padding(Text(one.numbers), (0, 0, 0, 2)))
     else:
         console.print("No claim is judged at the smoke tier.")
     console.print(
