@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
-from internalize.curricula.schedule import (
+from internalize.curricula.controller import (
     Control,
-    Progress,
-    ScheduleConfig,
     control_step,
+    cooling_for,
     dwell_again,
     enter_next,
     gentleness,
     go_back,
     guard,
-    looks_at_signal,
 )
+from internalize.curricula.schedule import Progress, ScheduleConfig, looks_at_signal
 from internalize.errors import BadInput
+from internalize.kinds.chain.config import OptimizerConfig
 
 CHANCE = math.log(2)
 Script = Callable[[int, int, int], float]
@@ -164,6 +165,27 @@ def test_a_learned_last_stage_is_not_thrown_away_for_the_sake_of_a_better_one() 
     lost, control = course(controller(last_threshold=0.02, settle_for_less=True), collapses, 400, 2)
     assert lost == [(1, 1, 60), (2, 1, 230), (1, 2, 110)]
     assert control.undone == 1
+
+
+def test_the_last_stage_cools_from_when_it_is_learned() -> None:
+    """Below 0.1 for the first time at iteration 40 of stage 2, and above it again at 60."""
+    schedule = controller(last_threshold=0.02, cool_when_learned=True)
+    progress, control = Progress(stage=2), Control(frontier=2)
+    cooled = {}
+    for done, signal in ((10, 0.6), (30, 0.15), (40, 0.09), (60, 0.2), (70, 0.05)):
+        before = replace(progress, in_stage=done - 1, iteration=done - 1)
+        progress, control = control_step(schedule, before, control, 9_999, 2, signal, CHANCE)
+        cooled[done] = cooling_for(schedule, progress, control)
+    assert cooled == {10: 0, 30: 0, 40: 0, 60: 20, 70: 30}
+    _, again = go_back(schedule, progress, control)
+    assert again.learned_at is None
+    at_once = controller(last_threshold=0.02)
+    assert cooling_for(at_once, progress, Control(frontier=2)) == cooling_for(at_once, progress, None) == 70
+    _, earlier = control_step(schedule, Progress(in_stage=9), Control(), 9_999, 2, 0.01, CHANCE)
+    assert earlier.learned_at is None  # of the last stage alone
+    optimizer = OptimizerConfig(lr=1e-3, warmup=100, cooling=20)
+    assert optimizer.lr_at(49, 0) == pytest.approx(5e-4)
+    assert optimizer.lr_at(200, 40) == pytest.approx(2.5e-4)
 
 
 def test_accuracy_is_a_signal_too() -> None:

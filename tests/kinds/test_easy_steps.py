@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from internalize.curricula import find_curriculum
-from internalize.curricula.schedule import Control, Progress
+from internalize.curricula.controller import Control
+from internalize.curricula.schedule import Progress
 from internalize.errors import BadInput
 from internalize.kinds.chain.config import ChainConfig, OptimizerConfig
 from internalize.kinds.chain.data import EasySteps, easy_share, keeping_symbols
@@ -91,6 +92,6 @@ def test_nothing_to_ease_is_refused() -> None:
 
 def test_the_learning_rate_rises_at_every_stage_and_cools_in_the_last() -> None:
     optimizer = OptimizerConfig(lr=8.0, warmup=4, cooling=10)
-    assert [optimizer.lr_at(i, last=False) for i in (0, 1, 3, 20)] == [2.0, 4.0, 8.0, 8.0]
-    assert [optimizer.lr_at(i, last=True) for i in (10, 20, 30)] == [4.0, 2.0, 1.0]
-    assert OptimizerConfig(lr=8.0).lr_at(0, last=True) == 8.0
+    assert [optimizer.lr_at(i, 0) for i in (0, 1, 3, 20)] == [2.0, 4.0, 8.0, 8.0]
+    assert [optimizer.lr_at(i, i) for i in (10, 20, 30)] == [4.0, 2.0, 1.0]
+    assert OptimizerConfig(lr=8.0).lr_at(0, 0) == 8.0

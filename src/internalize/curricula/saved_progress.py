@@ -6,7 +6,8 @@ import math
 from typing import Any
 
 from internalize.configs.codec import from_json
-from internalize.curricula.schedule import Control, EqualShares, Progress, ScheduleConfig
+from internalize.curricula.controller import Control
+from internalize.curricula.schedule import EqualShares, Progress, ScheduleConfig
 from internalize.errors import require, require_count
 
 EXACT = 2**24
@@ -58,6 +59,7 @@ def read_control(data: Any, schedule: ScheduleConfig, progress: Progress, stages
     require_count("control.frontier", control.frontier, least=progress.stage, most=stages)
     require_count("control.best_at", control.best_at, most=progress.in_stage)
     require_count("control.passing_since", control.passing_since or 0, most=progress.in_stage)
+    require_count("control.learned_at", control.learned_at or 0, most=progress.in_stage)
     require_count("control.undone", control.undone, least=control.attempt - 1)
     good = control.best is None or 0 <= control.best < math.inf
     require(good, "control.best", f"must be 0 or more and finite, got {control.best}")

@@ -196,6 +196,7 @@ WORDS = {
     "schedule.dwell": "iterations a stage must stay learned",
     "schedule.patience": "iterations before a stage is undone",
     "schedule.settle_for_less": "a last stage as good as the others ends",
+    "schedule.cool_when_learned": "the last stage cools when it is as good as the others",
     "schedule.attempts": "attempts at a stage",
     "optimizer.lr": "learning rate",
     "optimizer.betas": "AdamW's betas",

@@ -53,10 +53,10 @@ class OptimizerConfig(AdamWConfig):
         good = self.cooling is None or self.cooling >= 1
         require(good, "optimizer.cooling", f"must be at least 1, got {self.cooling}")
 
-    def lr_at(self, in_stage: int, last: bool) -> float:
-        """The learning rate after so many iterations of a stage; last: whether no further stage follows."""
+    def lr_at(self, in_stage: int, falling: int) -> float:
+        """The learning rate after so many iterations of a stage; falling: for how many of them it cools."""
         risen = 1.0 if self.warmup is None else min(1.0, (in_stage + 1) / self.warmup)
-        cooled = 0.5 ** (in_stage / self.cooling) if last and self.cooling is not None else 1.0
+        cooled = 1.0 if self.cooling is None else 0.5 ** (falling / self.cooling)
         return self.lr * risen * cooled
 
 

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from internalize.curricula import Curriculum
-from internalize.curricula.schedule import Control, Progress
+from internalize.curricula.controller import Control
+from internalize.curricula.schedule import Progress
 from internalize.runtime.kind import Streams
 from internalize.tasks.inputs import InputDistribution, Split
 from internalize.tasks.semiautomaton import Semiautomaton

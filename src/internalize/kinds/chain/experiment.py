@@ -15,20 +15,19 @@ from torch import Tensor
 from internalize.configs.named import Copies
 from internalize.contract import Row, Stage
 from internalize.curricula import Progress, Shown
-from internalize.curricula.curriculum import Rehearsed
-from internalize.curricula.saved_progress import read_control, read_progress, require_optimizer_step
-from internalize.curricula.schedule import (
+from internalize.curricula.controller import (
     Control,
     Gentleness,
-    begin_step,
     control_step,
-    end_step,
+    cooling_for,
     enter_next,
     gentleness,
     go_back,
     guard,
-    looks_at_signal,
 )
+from internalize.curricula.curriculum import Rehearsed
+from internalize.curricula.saved_progress import read_control, read_progress, require_optimizer_step
+from internalize.curricula.schedule import begin_step, end_step, looks_at_signal
 from internalize.kinds.chain.config import ChainConfig, find_weights
 from internalize.kinds.chain.data import EasySteps, TrainingData, easy_share
 from internalize.kinds.chain.evaluation import evaluation_row, summary_row
@@ -178,7 +177,8 @@ class ChainExperiment:
             emphasis = self._emphasis(progress.stage, shown)
             stats = state.step(tokens, self.renderer.prompt_length(len(shown) + 1), drops, emphasis)
         last = progress.stage == self.curriculum.stages
-        state.optimizer.lr = config.optimizer.lr_at(progress.in_stage, last) * manner.lr
+        falling = cooling_for(config.schedule, progress, state.control) if last else 0
+        state.optimizer.lr = config.optimizer.lr_at(progress.in_stage, falling) * manner.lr
         state.optimizer.step()
         self._note_step(state, stats, shown)
         looks = looks_at_signal(config.schedule, progress) and not share

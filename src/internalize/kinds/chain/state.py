@@ -12,7 +12,7 @@ from torch import Tensor
 
 from internalize.contract import Row
 from internalize.curricula import Curriculum, Progress, ScheduleConfig
-from internalize.curricula.schedule import Control
+from internalize.curricula.controller import Control
 from internalize.errors import require, require_count
 from internalize.measure.ledger import Ledger
 from internalize.models.gpt2 import GPT2
