@@ -1,4 +1,4 @@
-"""What the controller does: a stage ends when it has settled; one that does not learn is undone and tried again.
+"""What the controller does: a stage ends when it has settled; one that does not learn is undone and tried anew.
 
 A pure function of a small state that is saved with the run; `ScheduleConfig` says what can be set.
 """
