@@ -8,9 +8,8 @@ from internalize.display.charts import accuracy_over_stages, task_name
 from internalize.display.plots import new_figure
 from internalize.figures.cases import (
     CELL,
-    HORIZONS,
+    LONG_RECIPE,
     PAPER,
-    RECIPE,
     SMOKE,
     SMOKE_SEEDS,
     TEN_SEEDS,
@@ -37,8 +36,7 @@ TIERS: Tiers = {
     "smoke": [Grid(SMOKE, {"task": ["C2", "C3"]}, seeds=SMOKE_SEEDS)],
     "toy": [Grid(TOY_ADAPTIVE, zipped=with_horizons(["C3", "C5"], TOY_HORIZONS), seeds=range(10, 20))],
     "laptop": [
-        Grid(RECIPE, {"method": ["left"]}, seeds=TEN_SEEDS),
-        Grid(RECIPE, {"method": ["left"]}, with_horizons(["C4", "C5"], HORIZONS), seeds=TEN_SEEDS),
+        Grid(LONG_RECIPE, {"task": ["C3", "C4", "C5"]}, seeds=TEN_SEEDS),
         Grid(CELL, {"method": ["left", "inductive"]}, seeds=TEN_SEEDS, later=True),
     ],
     "paper": [Grid(PAPER, {"task": ["C3", "C4"]}, seeds=range(15))],
