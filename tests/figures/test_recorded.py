@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from internalize.cli import main
+from internalize.figures.cases import SMOKE, Grid, in_progress
 
 HEADS = ["figure", "heads", "--tier", "smoke", "--workers", "1", "--quiet"]
 
@@ -80,3 +81,11 @@ def test_a_figure_of_curves_wants_its_runs(tmp_path: Path, capsys: pytest.Captur
     again = ["--out", str(tmp_path / "empty"), "--results", str(tmp_path / "again")]
     assert main([*figure, *again, "--recorded", str(tmp_path / "results")]) == 2
     assert "draws curves" in capsys.readouterr().err
+
+
+def test_runs_for_later_are_not_looked_at_before_all_of_them_are_there() -> None:
+    now = Grid(SMOKE, seeds=(0, 1))
+    later = Grid(SMOKE, {"horizon": [3, 4]}, seeds=(0, 1), later=True)
+    cases = {(case.config.horizon, case.config.seed): case.config for case in later.cases("")}
+    assert in_progress([now, later], set()) == set()
+    assert in_progress([now, later], {cases[4, 1]}) == {cases[4, 0], cases[4, 1]}  # the others are for now too

@@ -42,9 +42,10 @@ def test_one_recipe_is_judged_for_all_tasks(name: str, recipe: ChainConfig) -> N
         assert config == replace(recipe, task=config.task, horizon=config.horizon, seed=config.seed)
 
 
-def test_the_long_runs_of_a_study_are_those_of_the_figure() -> None:
+@pytest.mark.parametrize("name", ["laptop-judge-T25", "s3-judge"])
+def test_the_runs_of_a_study_are_those_of_the_figure(name: str) -> None:
     of_figure = {case.config for case in find_figure("methods").sweep("laptop", later=True).cases}
-    assert {case.config for case in read_sweep(STUDIES / "laptop-judge-T25.yaml").cases} < of_figure
+    assert {case.config for case in read_sweep(STUDIES / f"{name}.yaml").cases} < of_figure
 
 
 def test_the_atlas_has_many_tasks_and_other_seeds(

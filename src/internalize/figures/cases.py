@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
@@ -55,6 +55,15 @@ def sweep_from(name: str, grids: Sequence[Grid], later: bool = False) -> Sweep:
         for case in grid.cases(name) if later or not grid.later else ():
             known.setdefault(case.config, case)
     return Sweep(name, tuple(known.values()))
+
+
+def in_progress(grids: Sequence[Grid], missing: Collection[Any]) -> set[Any]:
+    """The configs of grids for later of which runs are missing: they are not looked at before their end."""
+    begun: set[Any] = set()
+    for grid in (grid for grid in grids if grid.later):
+        configs = {case.config for case in grid.cases("")}
+        begun |= configs if configs & set(missing) else set()
+    return begun - {case.config for grid in grids if not grid.later for case in grid.cases("")}
 
 
 def shapes_of(grids: Sequence[Grid], later: bool = False) -> dict[ExperimentConfig, tuple[int, ...]]:
@@ -223,6 +232,15 @@ LONG_RECIPE = replace(
 )
 """The laptop's recipe at the paper's own horizon, chosen on tuning seeds by how surely and how soon the left
 curriculum ends: docs/cost.md. Measured often, so that one sees when a run has internalized."""
+TWO_LAYERS = replace(
+    LONG_RECIPE,
+    task="S3",
+    horizon=13,
+    model=replace(LAPTOP.model, depth=2),
+    schedule=replace(LAPTOP.schedule, cool_when_learned=True),
+)
+"""For S_3, whose prefixes do not commute: one layer is too slow, and a last stage that cools from its beginning
+freezes half learned. Chosen on a tuning seed: docs/lab-notes.md."""
 LONG_ONE_STAGE = without_stages(replace(LONG_RECIPE, iterations=40_000), "cot")
 """CoT and E2E training at that horizon, with the same model and optimizer, until it is learned."""
 RECIPE = replace(

@@ -13,7 +13,7 @@ from internalize.configs.codec import to_json
 from internalize.configs.files import make_folder, write_output
 from internalize.display.terminal import duration
 from internalize.errors import require
-from internalize.figures.cases import Tier, planned_rows, varied
+from internalize.figures.cases import Tier, in_progress, planned_rows, varied
 from internalize.figures.figure import (
     PAPER_TIER,
     Claim,
@@ -120,6 +120,7 @@ def train_missing(
 def read(figure: Figure, tier: Tier, out: Path, recorded: Mapping[str, RecordedRun] | None = None) -> Made:
     """What there is, judged. Trains nothing. recorded: runs that a table knows, for those not in `out`."""
     sweep = figure.sweep(tier, later=True)
+    rows: list[dict[str, Any]] = []
     missing: list[str] = []
     absent: list[dict[str, Any]] = []
     tables: list[Path] = []
@@ -128,19 +129,18 @@ def read(figure: Figure, tier: Tier, out: Path, recorded: Mapping[str, RecordedR
     elif sweep.cases:
         found = collect(sweep, out)
         told = rows_of_tables([case for case, _ in found.missing], recorded or {})
+        known = {row[RUN] for row in told}
+        still = {case.config: f"{case}: {why}" for case, why in found.missing if run_name(case) not in known}
+        begun = in_progress(figure.tiers[tier], still)
+        early = {run_name(case) for case in sweep.cases if case.config in begun}
+        trained = [row for row in found.rows if row[RUN] not in early]
+        told = [row for row in told if row[RUN] not in early]
         tables = [recorded[row[RUN]].table for row in told] if recorded else []
-        rows = [*figure.rows(found.rows, sweep, out), *figure.rows(told, sweep, None)]
-        here = {row[RUN] for row in told}
+        rows = [*figure.rows(trained, sweep, out), *figure.rows(told, sweep, None)]
         now = {case.config for case in figure.sweep(tier).cases}
-        absent_now = [
-            (case, why) for case, why in found.missing if case.config in now and run_name(case) not in here
-        ]
-        missing = [f"{case}: {why}" for case, why in absent_now]
-        wanted = {case.config for case, _ in absent_now}
+        missing = [line for config, line in still.items() if config in now]
         planned = zip(sweep.cases, figure.planned(sweep), strict=True)
-        absent = [row for case, row in planned if case.config in wanted]
-    else:
-        rows = []
+        absent = [row for case, row in planned if case.config in now and case.config in still]
     judged = (
         judge(figure.claims, rows, lambda claim: cost_of_claim(figure, tier, claim), absent=absent)
         if tier != "smoke"

@@ -23,6 +23,7 @@ from internalize.figures.cases import (
     TEN_SEEDS,
     TOY_ADAPTIVE,
     TOY_HORIZONS,
+    TWO_LAYERS,
     Grid,
     Tiers,
     with_horizons,
@@ -39,6 +40,7 @@ from internalize.figures.figure import (
 from internalize.figures.numbers import Alike, Larger, MeanBeyond
 from internalize.figures.rates import MoreOften, RateAbove
 from internalize.figures.rows import NEAR_CHANCE, FigureRow, chain_columns, group, rate
+from internalize.kinds.chain.presets import without_stages
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
@@ -47,7 +49,7 @@ METHODS = {"cot": "CoT", "e2e": "E2E", "left": "left", "inductive": "inductive"}
 OF_THE_PAPER = ["cot", "e2e", "left"]
 PAPER_HORIZONS = (15, 20, 25)
 NEXT = ["C4", "C5", "C7"]
-LATER = ["C8", "C11", "S3"]
+LATER = ["C8", "C11"]
 AT_25 = ["C3", "C5"]
 LATER_AT_25 = ["C7"]
 """Tasks that are also run at the paper's own horizon."""
@@ -69,6 +71,13 @@ TIERS: Tiers = {
         Grid(ONE_STAGE, {"method": ["cot", "e2e"]}, with_horizons(NEXT, HORIZONS), seeds=TEN_SEEDS),
         Grid(LONG_RECIPE, {"method": ["left"], "task": AT_25}, seeds=TEN_SEEDS),
         Grid(LONG_ONE_STAGE, {"method": ["cot", "e2e"], "task": AT_25}, seeds=TEN_SEEDS),
+        Grid(TWO_LAYERS, seeds=TEN_SEEDS, later=True),
+        Grid(
+            without_stages(replace(TWO_LAYERS, iterations=40_000), "cot"),
+            {"method": ["cot", "e2e"]},
+            seeds=TEN_SEEDS,
+            later=True,
+        ),
         Grid(LONG_RECIPE, {"method": ["left"], "task": LATER_AT_25}, seeds=TEN_SEEDS, later=True),
         Grid(LONG_ONE_STAGE, {"method": ["cot", "e2e"], "task": LATER_AT_25}, seeds=TEN_SEEDS, later=True),
         Grid(CELL, {"method": ["cot", "e2e", "left", "inductive"]}, seeds=TEN_SEEDS, later=True),
