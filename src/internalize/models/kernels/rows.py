@@ -159,9 +159,9 @@ LOG2_E = math.log2(math.e)
 LARGEST_EXPONENT = 126.0
 
 
-def emit_gelu(lanes: Lanes, size: int, rotary: bool, half: bool, *arguments: Any) -> None:
+def emit_gelu(lanes: Lanes, size: int, rotary: bool, half: bool, drops: bool, *arguments: Any) -> None:
     """Some neighbours in a row: addresses of (before, bias, after, derivative)."""
-    del size, rotary
+    del size, rotary, drops
     before, bias, after, slope = arguments
     one = lanes.constant(1.0)
     at = zero(before)
@@ -198,11 +198,11 @@ def gelu_kernel(half: bool) -> Callable[..., None]:
             x, b = before.ctypes.data + row, bias.ctypes.data
             y, s = after.ctypes.data + row, slope.ctypes.data + row
             for c in range(0, whole, lanes):
-                gelu_lanes(
-                    lanes, 1, False, half, (x + item * c, b + FLOAT_BYTES * c, y + item * c, s + item * c)
-                )
+                at = x + item * c, b + FLOAT_BYTES * c, y + item * c, s + item * c
+                gelu_lanes(lanes, 1, False, half, False, at)
             for c in range(whole, width):
-                gelu_lanes(1, 1, False, half, (x + item * c, b + FLOAT_BYTES * c, y + item * c, s + item * c))
+                at = x + item * c, b + FLOAT_BYTES * c, y + item * c, s + item * c
+                gelu_lanes(1, 1, False, half, False, at)
 
     compiled: Callable[..., None] = gelu
     return compiled
