@@ -81,9 +81,9 @@ class DroppedEmbedding:
 
     def leave(self, plan: TilePlan) -> None:
         assert plan.drops is not None
-        numbers, level, back = numbers_of(plan.drops, embedding_site()), plan.full, self.work.full.back.array
-        drop_back(*numbers, level.place, back, back, self.work.unused)
-        add_rows(self.x_back.array, level.below, back)
+        numbers, level, work = numbers_of(plan.drops, embedding_site()), plan.full, self.work
+        drop_back(*numbers, level.place, work.full.back.array, self.branch.array, work.unused)
+        add_rows(self.x_back.array, level.below, self.branch.array)
 
     def end(self, plan: ShardPlan) -> None:
         """From the table's gradient to those of the embeddings."""

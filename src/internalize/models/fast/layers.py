@@ -41,10 +41,10 @@ def has_large_product() -> bool:
 class Stream:
     """The residual stream of a tile and its gradient, float32; products read the gradient as an operand."""
 
-    def __init__(self, rows: int, width: int, dtype: torch.dtype) -> None:
+    def __init__(self, rows: int, width: int, dtype: torch.dtype, drops: bool) -> None:
         self.x = Buffer.zeros(rows, width)
         self.back = Buffer.zeros(rows, width)
-        same = dtype == torch.float32
+        same = dtype == torch.float32 and not drops  # which makes an operand of its own
         self.back_operand = self.back if same else Buffer.zeros(rows, width, dtype=dtype)
 
 
@@ -58,8 +58,8 @@ class Workspace:
         self.rows, self.answer_rows = rows, answer_rows
         self.drops = config.dropout is not None
         self.attention = FusedAttention(config, model.context, precision == "bf16", self.drops)
-        self.full = Stream(rows, width, self.dtype)
-        self.answer = Stream(answer_rows, width, self.dtype)
+        self.full = Stream(rows, width, self.dtype, self.drops)
+        self.answer = Stream(answer_rows, width, self.dtype, self.drops)
         self.branch = Buffer.zeros(rows, width, dtype=self.dtype)
         self.unit_back = Buffer.zeros(rows, width, dtype=self.dtype)
         self.query_back = Buffer.zeros(answer_rows, width, dtype=self.dtype)

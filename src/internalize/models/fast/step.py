@@ -356,8 +356,13 @@ class FastStep:
 
 
 def tile_size(model: GPT2, positions: int, answer: int, sequences: int) -> int:
-    """How many sequences each tile has: enough rows to make products efficient, few enough for the caches."""
-    few = model.config.depth == 1 and model.config.dropout is None
-    rows = answer if few else positions
+    """How many sequences each tile has: enough rows to make products efficient, few enough for the caches.
+
+    A single layer's MLP, where most of the memory goes, has the answer's rows alone; with dropout, keys and
+    values count for a third of that.
+    """
+    rows = positions
+    if model.config.depth == 1:
+        rows = answer if model.config.dropout is None else max(answer, positions // 3)
     tiles = -(-sequences * rows // ROWS_A_TILE)
     return -(-sequences // tiles)

@@ -65,19 +65,17 @@ def drop_rows(
     smallest, factor = np.int16(limit), np.float32(scale)
     for r in range(place.shape[0]):
         draw_words(key, place[r], words)
+        at = index[r]
         for c in range(width):
-            value = (read(source, index[r], c) + bias[c]) * factor
-            write(out, r, c, value if numbers[c] >= smallest else NOTHING)
+            kept = factor if numbers[c] >= smallest else NOTHING
+            write(out, r, c, (read(source, at, c) + bias[c]) * kept)
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def drop_back(
     key: Any, limit: int, scale: float, place: Any, back: Any, branch_back: Any, bias_back: Any
 ) -> None:
-    """From the gradient behind `drop_rows`, float32, to that before it; adds the columns' sums to bias_back.
-
-    branch_back may be `back` itself.
-    """
+    """From the gradient behind `drop_rows`, float32, to that before it; adds the columns' sums to bias_back."""
     width = back.shape[1]
     words = np.empty(-(-width // ENTRIES), np.uint64)
     numbers = words.view(np.int16)
@@ -85,6 +83,7 @@ def drop_back(
     for r in range(place.shape[0]):
         draw_words(key, place[r], words)
         for c in range(width):
-            value = back[r, c] * factor if numbers[c] >= smallest else NOTHING
+            kept = factor if numbers[c] >= smallest else NOTHING
+            value = back[r, c] * kept
             bias_back[c] += value
             write(branch_back, r, c, value)

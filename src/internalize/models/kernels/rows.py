@@ -140,16 +140,18 @@ def normalise_back(
 def take_rows(source: Any, index: Any, out: Any) -> None:
     """out[r] = source[index[r]]."""
     for r in range(index.shape[0]):
+        at = index[r]
         for c in range(out.shape[1]):
-            out[r, c] = source[index[r], c]
+            out[r, c] = source[at, c]
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def add_rows(out: Any, index: Any, source: Any) -> None:
     """out[index[r]] += source[r], in the order of the rows."""
     for r in range(index.shape[0]):
+        at = index[r]
         for c in range(out.shape[1]):
-            write(out, index[r], c, read(out, index[r], c) + read(source, r, c))
+            write(out, at, c, read(out, at, c) + read(source, r, c))
 
 
 # gelu(x) = x · sigmoid(2 √(2/π) (x + CUBIC x³)).
