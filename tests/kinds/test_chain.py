@@ -179,13 +179,17 @@ def test_training_data_is_a_function_of_the_iteration() -> None:
     assert not torch.equal(data()(0, Streams(4))[0], forwards[0][0])
 
 
-def test_a_saved_state_goes_on_as_if_nothing_had_happened() -> None:
-    experiment, state, streams = start(replace(TINY, log_every=5, method="mixture"))
+@pytest.mark.parametrize(("dropout", "kernel"), [(None, "plain"), (0.1, "plain"), (0.1, "auto")])
+def test_a_saved_state_goes_on_as_if_nothing_had_happened(dropout: float | None, kernel: Any) -> None:
+    config = replace(TINY, log_every=5, method="mixture", kernel=kernel)
+    config = replace(config, model=replace(config.model, dropout=dropout))
+    experiment, state, streams = start(config)
+    assert state.kernel == ("plain" if kernel == "plain" else "fast")
     for _ in range(7):
         experiment.advance(state, streams)
     saved = {name: tensor.clone() for name, tensor in state.tensors().items()}
     scalars = json.loads(json.dumps(state.scalars()))
-    again = replace(TINY, log_every=5, method="mixture").build(CPU, {})
+    again = config.build(CPU, {})
     restored = again.restore(saved, scalars)
     while not experiment.done(state):
         assert experiment.advance(state, streams)[1] == again.advance(restored, streams)[1]

@@ -1,7 +1,7 @@
 """A GPT-2-type transformer with the weight names and layout of Hugging Face's GPT-2.
 
-Pre-LN, residual, GELU in its tanh form, tied unembedding, no dropout. This is the plain, readable path: it
-runs on any device and is what every faster path is compared with.
+Pre-LN, residual, GELU in its tanh form, tied unembedding. This is the plain, readable path: it runs on any
+device and is what every faster path is compared with. Dropout stands apart, in `models/dropout.py`.
 """
 
 from __future__ import annotations
@@ -186,51 +186,6 @@ def rotate(
     cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
     a, b = x[..., :half], x[..., half:]
     return torch.cat([a * cos - b * sin, a * sin + b * cos], dim=-1)
-
-
-def logits_with_dropout(
-    model: GPT2, tokens: Int[Tensor, "batch length"], first: int, drops: torch.Generator
-) -> Float[Tensor, "batch length-{first} vocabulary"]:
-    """(batch, length) tokens to logits (batch, length - first, vocabulary) from position `first` on.
-
-    Consumes drops: embeddings, then layer by layer attention weights, attention, MLP.
-    """
-    p, trunk = model.config.dropout or 0.0, model.transformer
-    x = drop(model.embed(tokens), p, drops)
-    for i, block in enumerate(trunk.h):
-        assert isinstance(block, Block)
-        x = _block(block, x, first if i + 1 == len(trunk.h) else 0, p, drops)
-    logits: Tensor = trunk.ln_f(x) @ trunk.wte.weight.T
-    return logits
-
-
-def drop(x: Float[Tensor, " *shape"], p: float, drops: torch.Generator) -> Float[Tensor, " *shape"]:
-    """Each entry 0 with probability p, else divided by 1-p, so that the mean stays."""
-    kept = torch.rand(x.shape, generator=drops, device=x.device) >= p
-    return x * kept / (1 - p)
-
-
-def _block(
-    block: Block, x: Float[Tensor, "batch length width"], first: int, p: float, drops: torch.Generator
-) -> Float[Tensor, "batch length-{first} width"]:
-    mixed = _attention(block.attn, block.ln_1(x), first, p, drops)
-    x = x[:, first:] + drop(mixed, p, drops)
-    return x + drop(block.mlp(block.ln_2(x)), p, drops)
-
-
-def _attention(
-    attention: Attention, x: Float[Tensor, "batch length width"], first: int, p: float, drops: torch.Generator
-) -> Float[Tensor, "batch length-{first} width"]:
-    """(batch, length, width) to (batch, length - first, width): only positions from `first` on ask."""
-    q, k, v = (
-        part.unflatten(-1, (attention.heads, -1)).transpose(1, 2)
-        for part in attention.c_attn(x).chunk(3, dim=-1)
-    )
-    scores = q[:, :, first:] @ k.transpose(2, 3) / q.shape[-1] ** 0.5
-    seen = torch.ones(scores.shape[-2:], dtype=torch.bool, device=x.device).tril(first)
-    weights = drop(F.softmax(scores.masked_fill(~seen, float("-inf")), dim=-1), p, drops)
-    mixed: Tensor = attention.c_proj((weights @ v).transpose(1, 2).flatten(2))
-    return mixed
 
 
 def run_with_attention(

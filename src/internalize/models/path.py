@@ -15,7 +15,8 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from internalize.models.config import ModelConfig, Precision
-from internalize.models.gpt2 import GPT2, logits_with_dropout
+from internalize.models.dropout import Drops, logits_with_dropout
+from internalize.models.gpt2 import GPT2
 from internalize.models.language_model import LanguageModel
 
 if TYPE_CHECKING:
@@ -84,7 +85,9 @@ class PlainStep:
     ) -> Float[Tensor, "batch positions-{first} vocabulary"]:
         if drops is not None:
             assert isinstance(self.model, GPT2)  # a config with another network has no dropout
-            return logits_with_dropout(self.model, tokens, first, drops)
+            config = self.model.config
+            dropped = Drops.draw(config.dropout or 0.0, config.depth, drops)
+            return logits_with_dropout(self.model, tokens, first, dropped)
         logits: Tensor = self.model(tokens, first=first)[0]
         return logits
 

@@ -192,12 +192,6 @@ class ChainConfig:
             "iterations",
             f"must be at least the {curriculum.stages} stages of {self.method}, got {self.iterations}",
         )
-        if self.model.dropout is not None:
-            require(
-                self.kernel != "fast",
-                "kernel",
-                "cannot be fast with model.dropout: the fast path drops nothing",
-            )
         if self.keep_positions:
             learned = self.model.positions == "absolute" and self.model.network is None
             pauses = curriculum.pauses

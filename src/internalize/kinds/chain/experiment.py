@@ -109,8 +109,8 @@ class ChainExperiment:
 
     def _kernel(self) -> Kernel:
         choice = self.config.kernel
-        if self.config.model.network is not None or self.config.model.dropout is not None:
-            return "plain"  # the fast path is GPT-2's, and drops nothing
+        if self.config.model.network is not None:
+            return "plain"  # the fast path is GPT-2's
         return choose_kernel(self.config.model, self.device) if choice == "auto" else choice
 
     def new_model(self) -> LanguageModel:

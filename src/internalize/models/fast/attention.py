@@ -7,13 +7,14 @@ reads and writes rows by the plan's numbers: the kernels' long argument lists li
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from torch import Tensor
 
 from internalize.models.config import ModelConfig
+from internalize.models.dropout import Drops
 from internalize.models.fast.weights import Buffer
 from internalize.models.gpt2 import ROTARY_BASE
 from internalize.models.kernels.attention import backward_kernel, forward_kernel, head_groups, scratch_floats
@@ -34,6 +35,9 @@ class Level:
     """(batch, positions) the row of each place; rows from `first` on are the sequence's own."""
     below: Any
     """(count,) the row's number in the level that the layer reads."""
+    place: Any = None
+    """(count,) with dropout: the row's number among all (sequence, position) of the batch. It decides what is
+    dropped in the row."""
 
 
 @dataclass
@@ -50,6 +54,8 @@ class TilePlan:
     """Prefixes that predict an answer token, above `full`, or above the table in a model of one layer."""
     start: int
     """The first position that predicts an answer token."""
+    drops: Drops | None = None
+    """What is dropped, in a model with dropout."""
 
 
 @dataclass
@@ -80,6 +86,30 @@ def plan_shard(tokens: Any, start: int, vocabulary: int, depth: int, tile: int) 
     pairs = number_pairs(tokens, known, token_of, position_of, pair)
     tiles = [plan_tile(tokens[b : b + tile], pair[b : b + tile], start, depth) for b in range(0, batch, tile)]
     return ShardPlan(token_of[:pairs], position_of[:pairs], tiles)
+
+
+def plan_with_dropout(
+    tokens: Any, start: int, vocabulary: int, tile: int, before: int, drops: Drops
+) -> ShardPlan:
+    """The same for a model with dropout: no sequences share rows, because each drops entries of its own.
+
+    tokens: in any order; before: how many sequences of the batch lie before the shard's.
+    """
+    plan = plan_shard(tokens, start, vocabulary, depth=2, tile=tile)
+    positions = tokens.shape[1] - 1
+    for own in plan.tiles:
+        batch = len(own.tokens)
+        row = np.arange(batch * positions, dtype=np.int32).reshape(batch, positions)
+        place = row.astype(np.int64) + before * positions
+        answers = row[:, start:]
+        answer_row = np.full_like(row, -1)
+        answer_row[:, start:] = np.arange(answers.size, dtype=np.int32).reshape(answers.shape)
+        firsts = np.zeros(batch, np.int32), np.full(batch, start, np.int32)
+        own.full = Level(row.size, firsts[0], row, own.pair.ravel(), place.ravel())
+        own.answer = Level(answers.size, firsts[1], answer_row, answers.ravel(), place[:, start:].ravel())
+        own.drops = drops
+        before += batch
+    return plan
 
 
 def plan_tile(tokens: Any, pair: Any, start: int, depth: int) -> TilePlan:
@@ -126,20 +156,24 @@ class Attended:
     out: Buffer
     shift: Buffer
     inverse: Buffer
+    marks: Any = field(default_factory=lambda: np.zeros((0, 0, 0), np.uint8))
+    """(rows, positions, heads) with dropout: 0 where a query's weight is dropped."""
+    scale: Any = field(default_factory=lambda: np.ones(1, np.float32))
+    """(1,) with dropout: what the weights that are kept are multiplied by."""
 
 
 class FusedAttention:
     """Attention of one model shape with its own scratch memory, hence for one thread."""
 
-    def __init__(self, config: ModelConfig, context: int, half: bool) -> None:
+    def __init__(self, config: ModelConfig, context: int, half: bool, drops: bool = False) -> None:
         rotary = config.positions == "rotary"
         self.size = config.head_size
         self.groups = head_groups(config.heads)
         self.forward_kernels: list[Callable[..., None]] = []
         self.backward_kernels: list[Callable[..., None]] = []
         for _, lanes, _ in self.groups:
-            self.forward_kernels.append(forward_kernel(lanes, self.size, rotary, half))
-            self.backward_kernels.append(backward_kernel(lanes, self.size, rotary, half))
+            self.forward_kernels.append(forward_kernel(lanes, self.size, rotary, half, drops))
+            self.backward_kernels.append(backward_kernel(lanes, self.size, rotary, half, drops))
         self.angles = rotary_angles(context, self.size) if rotary else np.zeros((1, 1), np.float32)
         self.scratch = np.zeros(0, np.float32)
 
@@ -175,6 +209,8 @@ class FusedAttention:
             to.out.array,
             to.shift.array,
             to.inverse.array,
+            to.marks,
+            to.scale,
             self.scratch,
         )
 

@@ -41,10 +41,10 @@ def has_large_product() -> bool:
 class Stream:
     """The residual stream of a tile and its gradient, float32; products read the gradient as an operand."""
 
-    def __init__(self, rows: int, width: int, dtype: torch.dtype) -> None:
+    def __init__(self, rows: int, width: int, dtype: torch.dtype, drops: bool) -> None:
         self.x = Buffer.zeros(rows, width)
         self.back = Buffer.zeros(rows, width)
-        same = dtype == torch.float32
+        same = dtype == torch.float32 and not drops  # which makes an operand of its own
         self.back_operand = self.back if same else Buffer.zeros(rows, width, dtype=dtype)
 
 
@@ -56,13 +56,16 @@ class Workspace:
         width, hidden = config.width, config.mlp_width
         self.dtype = operand_type(precision)
         self.rows, self.answer_rows = rows, answer_rows
-        self.attention = FusedAttention(config, model.context, half=precision == "bf16")
-        self.full = Stream(rows, width, self.dtype)
-        self.answer = Stream(answer_rows, width, self.dtype)
+        self.drops = config.dropout is not None
+        self.attention = FusedAttention(config, model.context, precision == "bf16", self.drops)
+        self.full = Stream(rows, width, self.dtype, self.drops)
+        self.answer = Stream(answer_rows, width, self.dtype, self.drops)
         self.branch = Buffer.zeros(rows, width, dtype=self.dtype)
         self.unit_back = Buffer.zeros(rows, width, dtype=self.dtype)
         self.query_back = Buffer.zeros(answer_rows, width, dtype=self.dtype)
         self.attended_back = Buffer.zeros(rows, width, dtype=self.dtype)
+        self.dropped_back = Buffer.zeros(rows if self.drops else 0, width, dtype=self.dtype)
+        self.no_bias, self.unused = Buffer.zeros(width).array, Buffer.zeros(width).array
         self.hidden_back = Buffer.zeros(rows, hidden, dtype=self.dtype)
         self.count = np.arange(max(rows, answer_rows), dtype=np.int32)
         self.has_large_product = self.dtype == torch.float32 and has_large_product()
@@ -106,6 +109,18 @@ class Workspace:
         if self.dtype == torch.float32:
             return values
         return out.copy_(values)
+
+
+class Entrance(Protocol):
+    """The embeddings: where the rows of the first layer come from, and where their gradients go."""
+
+    def begin(self, plan: ShardPlan) -> None: ...
+
+    def enter(self, plan: TilePlan) -> None: ...
+
+    def leave(self, plan: TilePlan) -> None: ...
+
+    def end(self, plan: ShardPlan) -> None: ...
 
 
 class LayerSource(Protocol):
@@ -167,6 +182,12 @@ class TableSource:
         torch.mm(self.norm.unit.tensor[:n], self.layer.attention, out=self.qkv.tensor[:n])
         self.qkv_back.tensor[:n].zero_()
         self.x_back.tensor[:n].zero_()
+
+    def enter(self, plan: TilePlan) -> None:
+        """The table serves all tiles."""
+
+    def leave(self, plan: TilePlan) -> None:
+        """Likewise."""
 
     def forward(self, plan: TilePlan) -> Products:
         width = self.x.array.shape[1]

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from internalize.models.config import ModelConfig, Precision
+from internalize.models.dropout import Drops, attention_site, mlp_site, weights_site
 from internalize.models.fast.attention import (
     Attended,
     Level,
@@ -23,10 +24,13 @@ from internalize.models.fast.attention import (
     ShardPlan,
     TilePlan,
     plan_shard,
+    plan_with_dropout,
     sorted_tokens,
 )
+from internalize.models.fast.dropout import DroppedEmbedding, bias_sums, mark_dropped, numbers_of
 from internalize.models.fast.layers import (
     AnswerSource,
+    Entrance,
     FullSource,
     LayerSource,
     Norm,
@@ -36,6 +40,7 @@ from internalize.models.fast.layers import (
 )
 from internalize.models.fast.weights import Buffer, Gradients, LayerWeights, Weights
 from internalize.models.gpt2 import GPT2, LAYER_NORM_EPSILON
+from internalize.models.kernels.drops import drop_back, drop_rows
 from internalize.models.kernels.rows import answer_loss, gelu_back, gelu_kernel, normalise, normalise_back
 from internalize.models.path import AnswerStats
 
@@ -75,10 +80,12 @@ class Layer:
         weights: LayerWeights,
         gradient: dict[str, Buffer],
         *,
-        last: bool,
+        number: int,
     ) -> None:
-        """gradient: the layer's own entries, by their names inside the block."""
-        self.work, self.weights, self.gradient, self.last = work, weights, gradient, last
+        """gradient: the layer's own entries, by their names inside the block; number: from 0 on."""
+        self.work, self.weights, self.gradient = work, weights, gradient
+        self.number, self.last = number, number == config.depth - 1
+        self.heads, last = config.heads, self.last
         self.stream: Stream = work.answer if last else work.full
         rows = work.answer_rows if last else work.rows
         self.attended = Attended(
@@ -86,7 +93,7 @@ class Layer:
             Buffer.zeros(rows, config.heads),
             Buffer.zeros(rows, config.heads),
         )
-        self.mid = Norm(rows, config.width, work.dtype, gradient["attn.c_proj.bias"].array)
+        self.mid = Norm(rows, config.width, work.dtype, bias_sums(work, gradient["attn.c_proj.bias"]))
         self.active = Buffer.zeros(rows, config.mlp_width, dtype=work.dtype)
         self.slope = Buffer.zeros(rows, config.mlp_width, dtype=work.dtype)
         self.gelu = gelu_kernel(work.dtype != torch.float32)
@@ -101,14 +108,40 @@ class Layer:
         work, weights, level = self.work, self.weights, self.level(plan)
         n = level.count
         self.products = self.source.forward(plan)
+        if plan.drops is not None:
+            mark_dropped(plan.drops, weights_site(self.number), plan, level, self.heads, self.attended)
         work.attention.forward(self.products, weights.attention_bias.array, level, self.attended)
         branch = work.product(self.attended.out.tensor[:n], weights.project, work.branch)
-        self.add_branch(*self.source.residual(plan), branch.array, weights.project_bias.array, self.mid)
+        bias = self.dropped(plan, attention_site(self.number), branch, weights.project_bias)
+        self.add_branch(*self.source.residual(plan), branch.array, bias, self.mid)
         hidden = work.product(self.mid.unit.tensor[:n], weights.expand, self.active)
         self.gelu(hidden.array, weights.expand_bias.array, self.active.array, self.slope.array)
         branch = work.product(self.active.tensor[:n], weights.contract, work.branch)
         row = work.count[:n]
-        self.add_branch(self.stream.x.array, row, branch.array, weights.contract_bias.array, after)
+        bias = self.dropped(plan, mlp_site(self.number), branch, weights.contract_bias)
+        self.add_branch(self.stream.x.array, row, branch.array, bias, after)
+
+    def dropped(self, plan: TilePlan, site: int, branch: Buffer, bias: Buffer) -> Any:
+        """With dropout, drop from branch and bias, in place. Returns the bias (width,) that is still to add."""
+        if plan.drops is None:
+            return bias.array
+        place = self.level(plan).place
+        rows = self.work.count[: len(place)]
+        drop_rows(*numbers_of(plan.drops, site), place, branch.array, rows, bias.array, branch.array)
+        return self.work.no_bias
+
+    def branch_back(self, plan: TilePlan, site: int, bias: str) -> Buffer:
+        """The stream's gradient as it enters a branch, an operand of products; bias: the branch's last one.
+
+        Without dropout it is there already, and the layer norm has summed it for the bias.
+        """
+        n = self.level(plan).count
+        if plan.drops is None:
+            return self.stream.back_operand.rows(n)
+        operand, sums = self.work.dropped_back.rows(n), self.gradient[bias].array
+        place, back = self.level(plan).place, self.stream.back.array
+        drop_back(*numbers_of(plan.drops, site), place, back, operand.array, sums)
+        return operand
 
     def add_branch(self, before: Any, index: Any, branch: Any, bias: Any, norm: Norm) -> None:
         normalise(
@@ -126,7 +159,8 @@ class Layer:
         """From the stream's gradient behind the layer to that before it."""
         work, weights, gradient = self.work, self.weights, self.gradient
         n = self.level(plan).count
-        back, operand = self.stream.back.rows(n), self.stream.back_operand.rows(n)
+        back = self.stream.back.rows(n)
+        operand = self.branch_back(plan, mlp_site(self.number), "mlp.c_proj.bias")
 
         hidden = work.product(operand.tensor, weights.contract.t(), work.hidden_back)
         work.add_product(gradient["mlp.c_proj.weight"].tensor, self.active.tensor[:n].t(), operand.tensor)
@@ -138,10 +172,11 @@ class Layer:
             self.mid.unit.array,
             self.mid.scale.array,
             back.array,
-            operand.array,
+            self.stream.back_operand.rows(n).array,
             self.mid.bias_back,
         )
 
+        operand = self.branch_back(plan, attention_site(self.number), "attn.c_proj.bias")
         out = self.attended.out.tensor[:n]
         work.add_product(gradient["attn.c_proj.weight"].tensor, out.t(), operand.tensor)
         attended_back = work.product(operand.tensor, weights.project.t(), work.attended_back)
@@ -163,21 +198,26 @@ class Shard:
         """pairs: most different (token, position) pairs."""
         config = weights.model.config
         self.work, self.weights, self.gradients = work, weights, gradients
-        self.table = TableSource(work, weights, gradients.of, pairs, config.width)
+        self.entrance: Entrance
+        if work.drops:
+            self.entrance = below = DroppedEmbedding(work, weights, gradients.of, pairs, config.width)
+        else:
+            self.entrance = table = TableSource(work, weights, gradients.of, pairs, config.width)
         self.layers: list[Layer] = []
         self.norms: list[Norm] = []
         for i, layer_weights in enumerate(weights.layers):
             prefix, last = f"h.{i}.", i == config.depth - 1
             own = {n.removeprefix(prefix): g for n, g in gradients.of.items() if n.startswith(prefix)}
-            layer = Layer(work, config, layer_weights, own, last=last)
-            if i == 0:
-                layer.source = self.table
+            layer = Layer(work, config, layer_weights, own, number=i)
+            if i == 0 and not work.drops:
+                layer.source = table
             else:
                 kind = AnswerSource if last else FullSource
-                layer.source = kind(work, layer_weights, self.norms[-1], own["attn.c_attn.weight"])
+                norm = self.norms[-1] if i > 0 else below.norm
+                layer.source = kind(work, layer_weights, norm, own["attn.c_attn.weight"])
             # The logits are always made in float32, so the last norm's rows are too.
             rows, dtype = (work.answer_rows, torch.float32) if last else (work.rows, work.dtype)
-            self.norms.append(Norm(rows, config.width, dtype, own["mlp.c_proj.bias"].array))
+            self.norms.append(Norm(rows, config.width, dtype, bias_sums(work, own["mlp.c_proj.bias"])))
             self.layers.append(layer)
         self.logits = Buffer.zeros(work.answer_rows, weights.model.vocabulary)
         self.last_unit_back = Buffer.zeros(work.answer_rows, config.width)
@@ -188,14 +228,16 @@ class Shard:
         In the sum an answer's first position counts as much as `emphasis` others.
         """
         self.gradients.clear()
-        self.table.begin(plan)
+        self.entrance.begin(plan)
         for tile in plan.tiles:
+            self.entrance.enter(tile)
             for layer, norm in zip(self.layers, self.norms, strict=True):
                 layer.forward(tile, norm)
             self.predict(tile, weight, emphasis, loss, correct)
             for layer in reversed(self.layers):
                 layer.backward(tile)
-        self.table.end(plan)
+            self.entrance.leave(tile)
+        self.entrance.end(plan)
 
     def predict(self, plan: TilePlan, weight: float, emphasis: float, loss: Any, correct: Any) -> None:
         """Logits, loss, and back through the last layer norm."""
@@ -263,9 +305,11 @@ class FastStep:
         drops: torch.Generator | None = None,
         emphasis: float = 1.0,
     ) -> AnswerStats:
-        """drops: never given, models with dropout take the plain path."""
         batch, answer = tokens.shape[0], tokens.shape[1] - prompt
-        parts = np.array_split(sorted_tokens(tokens), min(self.workers.threads, batch))
+        dropped = self._dropped(drops)
+        rows = sorted_tokens(tokens) if dropped is None else tokens.numpy()
+        parts = np.array_split(rows, min(self.workers.threads, batch))
+        before = np.cumsum([0] + [len(part) for part in parts])
         self._reserve(len(parts), len(parts[0]), tokens.shape[1] - 1, answer)
         self.weights.refresh()
         weight = 1 / (batch * (answer if emphasis == 1.0 else answer - 1 + emphasis))
@@ -274,7 +318,10 @@ class FastStep:
         def work(i: int) -> None:
             tile = tile_size(self.model, tokens.shape[1] - 1, answer, len(parts[i]))
             model = self.model
-            plan = plan_shard(parts[i], prompt - 1, model.vocabulary, model.config.depth, tile)
+            if dropped is None:
+                plan = plan_shard(parts[i], prompt - 1, model.vocabulary, model.config.depth, tile)
+            else:
+                plan = plan_with_dropout(parts[i], prompt - 1, model.vocabulary, tile, int(before[i]), dropped)
             if model.places is not None:
                 plan.position_of = model.places.numpy().astype(np.int32)[plan.position_of]
             self.shards[i].run(plan, weight, emphasis, stats[i, 0], stats[i, 1])
@@ -286,6 +333,13 @@ class FastStep:
         total.unfold()
         loss, correct = torch.from_numpy(stats.sum(0) / batch).to(torch.float32)
         return AnswerStats(loss, correct)
+
+    def _dropped(self, drops: torch.Generator | None) -> Drops | None:
+        """What this step drops: in a model with dropout that is given no stream, nothing."""
+        config = self.model.config
+        if config.dropout is None:
+            return None
+        return Drops.nothing(config.depth) if drops is None else Drops.draw(config.dropout, config.depth, drops)
 
     def _reserve(self, shards: int, sequences: int, positions: int, answer: int) -> None:
         """Make sure that the buffers are large enough for a tile."""
@@ -302,7 +356,13 @@ class FastStep:
 
 
 def tile_size(model: GPT2, positions: int, answer: int, sequences: int) -> int:
-    """How many sequences each tile has: enough rows to make products efficient, few enough for the caches."""
-    rows = answer if model.config.depth == 1 else positions
+    """How many sequences each tile has: enough rows to make products efficient, few enough for the caches.
+
+    A single layer's MLP, where most of the memory goes, has the answer's rows alone; with dropout, keys and
+    values count for a third of that.
+    """
+    rows = positions
+    if model.config.depth == 1:
+        rows = answer if model.config.dropout is None else max(answer, positions // 3)
     tiles = -(-sequences * rows // ROWS_A_TILE)
     return -(-sequences // tiles)

@@ -77,24 +77,25 @@ def add_vectors(lanes: Lanes, x: Sequence[Any], pointer: Any, at: Sequence[Any])
         lanes.store(lanes.add(value, lanes.load(pointer, place)), pointer, place)
 
 
-def emit_pack(lanes: Lanes, size: int, rotary: bool, half: bool, *arguments: Any) -> None:
+def emit_pack(lanes: Lanes, size: int, rotary: bool, half: bool, drops: bool, *arguments: Any) -> None:
     """Copy one row's heads, with bias and turned, to scratch: (row, bias, angles, scratch)."""
+    del drops
     row, bias, angles, scratch = arguments
     x = load_biased(lanes, size, half, angles if rotary else None, row, bias)
     store_vectors(lanes, x, elements(lanes, scratch), places(lanes, zero(scratch), size))
 
 
-def emit_pack_bias(lanes: Lanes, size: int, rotary: bool, half: bool, *arguments: Any) -> None:
+def emit_pack_bias(lanes: Lanes, size: int, rotary: bool, half: bool, drops: bool, *arguments: Any) -> None:
     """Copy a group's part of a bias to scratch: (bias, scratch)."""
-    del rotary, half
+    del rotary, half, drops
     bias, scratch = arguments
     x = lanes.load_heads(elements(lanes, bias), zero(bias), size)
     store_vectors(lanes, x, elements(lanes, scratch), places(lanes, zero(scratch), size))
 
 
-def emit_extent(lanes: Lanes, size: int, rotary: bool, half: bool, *arguments: Any) -> None:
+def emit_extent(lanes: Lanes, size: int, rotary: bool, half: bool, drops: bool, *arguments: Any) -> None:
     """The largest size of every component over the packed keys: (keys, number of keys, out)."""
-    del rotary, half
+    del rotary, half, drops
     keys, count, out = arguments
     k = elements(lanes, keys)
 
@@ -106,13 +107,15 @@ def emit_extent(lanes: Lanes, size: int, rotary: bool, half: bool, *arguments: A
     store_vectors(lanes, largest, elements(lanes, out), places(lanes, zero(out), size))
 
 
-def emit_attend(lanes: Lanes, size: int, rotary: bool, half: bool, *arguments: Any) -> None:
+def emit_attend(lanes: Lanes, size: int, rotary: bool, half: bool, drops: bool, *arguments: Any) -> None:
     """One query over the keys before it.
 
     Arguments: addresses of (query row, its bias, angles, packed keys, packed values, the keys' extent), the
-    number of keys, and addresses of (output row, common shift of the scores, one over the sum).
+    number of keys, addresses of (output row, common shift of the scores, one over the sum); and for dropout the
+    address of its marks, bytes from one key's marks to the next, and address of the scale.
     """
-    query, bias, angles, keys, values, extent, seen, out, shift_at, inverse_at = arguments
+    query, bias, angles, keys, values, extent, seen, out, shift_at, inverse_at, *dropout = arguments
+    marks, stride, scale_at = dropout
     q = load_query(lanes, size, half, angles if rotary else None, query, bias)
     k, v = elements(lanes, keys), elements(lanes, values)
     shift = common_shift(lanes, q, k, elements(lanes, extent), seen)
@@ -120,15 +123,27 @@ def emit_attend(lanes: Lanes, size: int, rotary: bool, half: bool, *arguments: A
     def mix(j: Any, carried: list[Any]) -> list[Any]:
         at = places(lanes, lanes.builder.mul(j, j.type(size * lanes.count)), size)
         weight = lanes.exp2(lanes.dot(q, load_vectors(lanes, k, at), shift))
-        value = load_vectors(lanes, v, at)
+        value, total = load_vectors(lanes, v, at), lanes.add(carried[0], weight)
+        if drops:
+            weight = lanes.where_marked(advance(lanes, marks, stride, j), weight)
         mixed = [lanes.fma(weight, x, old) for x, old in zip(value, carried[1:], strict=True)]
-        return [lanes.add(carried[0], weight), *mixed]
+        return [total, *mixed]
 
     total, *mixed = lanes.loop(zero(seen), seen, [lanes.constant(0.0)] * (size + 1), mix)
     inverse = lanes.div(lanes.constant(1.0), total)
-    lanes.store_heads([lanes.mul(x, inverse) for x in mixed], elements(lanes, out, half), zero(out))
+    factor = lanes.mul(inverse, load_scale(lanes, scale_at)) if drops else inverse
+    lanes.store_heads([lanes.mul(x, factor) for x in mixed], elements(lanes, out, half), zero(out))
     lanes.store(shift, elements(lanes, shift_at), zero(out))
     lanes.store(inverse, elements(lanes, inverse_at), zero(out))
+
+
+def advance(lanes: Lanes, address: Any, stride: Any, count: Any) -> Any:
+    """The address `count` strides further on."""
+    return lanes.builder.add(address, lanes.builder.mul(count, stride))
+
+
+def load_scale(lanes: Lanes, at: Any) -> Any:
+    return lanes.broadcast(lanes.builder.load(elements(lanes, at)))
 
 
 def common_shift(lanes: Lanes, q: list[Any], k: Any, extent: Any, seen: Any) -> Any:
@@ -155,26 +170,30 @@ def record_vectors(size: int) -> int:
     return 3 * size + 2
 
 
-def emit_pack_query(lanes: Lanes, size: int, rotary: bool, half: bool, *arguments: Any) -> None:
-    """Write a query's record: (query row, bias, angles, output row, its gradient, shift, inverse, record).
+def emit_pack_query(lanes: Lanes, size: int, rotary: bool, half: bool, drops: bool, *arguments: Any) -> None:
+    """Write a query's record: (its row, bias, angles, output row, its gradient, shift, inverse, record, scale).
 
-    With the weights' common factor moved into the output's gradient, the loops work on 2**score alone.
+    With the weights' common factor moved into the output's gradient, the loops work on 2**score alone. The
+    scale of the weights that dropout keeps belongs to that factor.
     """
-    query, bias, angles, out, out_back, shift_at, inverse_at, record = arguments
+    query, bias, angles, out, out_back, shift_at, inverse_at, record, scale_at = arguments
     q = load_query(lanes, size, half, angles if rotary else None, query, bias)
     inverse = lanes.load(elements(lanes, inverse_at), zero(out))
     o = lanes.load_heads(elements(lanes, out, half), zero(out), size)
     g = lanes.load_heads(elements(lanes, out_back, half), zero(out), size)
     g = [lanes.mul(x, inverse) for x in g]
     mean = lanes.sub(lanes.constant(0.0), lanes.dot(g, o))
+    if drops:
+        scale = load_scale(lanes, scale_at)
+        g = [lanes.mul(x, scale) for x in g]
     shift = lanes.load(elements(lanes, shift_at), zero(out))
     everything = [*q, *g, *([lanes.constant(0.0)] * size), mean, shift]
     store_vectors(lanes, everything, elements(lanes, record), places(lanes, zero(record), len(everything)))
 
 
-def emit_unpack_query(lanes: Lanes, size: int, rotary: bool, half: bool, *arguments: Any) -> None:
+def emit_unpack_query(lanes: Lanes, size: int, rotary: bool, half: bool, drops: bool, *arguments: Any) -> None:
     """Add the gradient in a query's record to its row's: (record, angles, row gradient, bias sums)."""
-    del half  # gradients are summed in float32
+    del half, drops  # gradients are summed in float32
     record, angles, row_back, sums = arguments
     at = places(lanes, zero(record), 3 * size)[2 * size :]
     scale = lanes.constant(1 / math.sqrt(size))
@@ -182,20 +201,22 @@ def emit_unpack_query(lanes: Lanes, size: int, rotary: bool, half: bool, *argume
     add_heads(lanes, turned(lanes, x, angles, back=True) if rotary else x, row_back, sums)
 
 
-def emit_keys_back(lanes: Lanes, size: int, rotary: bool, half: bool, *arguments: Any) -> None:
+def emit_keys_back(lanes: Lanes, size: int, rotary: bool, half: bool, drops: bool, *arguments: Any) -> None:
     """The gradients of one key and value, or of two neighbouring ones, from all queries that see them.
 
     The weights are recomputed from the scores: that is cheaper than to store and fetch them.
-    Arguments: (addresses of records, number of queries, bias of keys, bias of values, bias sums), and for each
-    key: number of the first query that sees it, addresses of (key row, value row, angles, key's row gradient,
-    value's row gradient).
+    Arguments: (addresses of records, number of queries, bias of keys, bias of values, bias sums); for dropout
+    the address of the first query's marks for the first key, bytes to the next query's and to the next key's;
+    and for each key: number of the first query that sees it, addresses of (key row, value row, angles, key's
+    row gradient, value's row gradient).
     """
-    records, count, k_bias, v_bias, sums = arguments[:5]
-    keys = [arguments[5:11], arguments[11:]] if len(arguments) > 11 else [arguments[5:]]
+    records, count, k_bias, v_bias, sums, first_marks, query_stride, key_stride = arguments[:8]
+    keys = [arguments[8:14], arguments[14:]] if len(arguments) > 14 else [arguments[8:]]
     pointer = elements(lanes, records)
     k = [load_biased(lanes, size, half, key[3] if rotary else None, key[1], k_bias) for key in keys]
     v = [load_biased(lanes, size, half, None, key[2], v_bias) for key in keys]
     gradients = [lanes.constant(0.0)] * (2 * size)
+    marks = [advance(lanes, first_marks, key_stride, key_stride.type(n)) for n in range(len(keys))]
 
     def see(i: Any, carried: list[Any], which: Sequence[int]) -> list[Any]:
         at = places(
@@ -205,11 +226,17 @@ def emit_keys_back(lanes: Lanes, size: int, rotary: bool, half: bool, *arguments
         q, g, q_back, mean, shift = record[:size], record[size : 2 * size], record[2 * size : -2], *record[-2:]
         following: list[list[Any]] = []
         for n in which:
-            weight = lanes.exp2(lanes.dot(q, k[n], shift))
-            slope = lanes.mul(weight, lanes.dot(g, v[n], mean))
+            weight = kept = lanes.exp2(lanes.dot(q, k[n], shift))
+            if drops:
+                own = advance(lanes, marks[n], query_stride, i)
+                kept = lanes.where_marked(own, weight)
+                along = lanes.add(lanes.where_marked(own, lanes.dot(g, v[n])), mean)
+            else:
+                along = lanes.dot(g, v[n], mean)
+            slope = lanes.mul(weight, along)
             old = carried[2 * size * len(following) :]
             k_back = [lanes.fma(slope, q[c], old[c]) for c in range(size)]
-            v_back = [lanes.fma(weight, g[c], old[size + c]) for c in range(size)]
+            v_back = [lanes.fma(kept, g[c], old[size + c]) for c in range(size)]
             q_back = [lanes.fma(slope, k[n][c], q_back[c]) for c in range(size)]
             following.append([*k_back, *v_back])
         store_vectors(lanes, q_back, pointer, at[2 * size : 3 * size])
@@ -230,9 +257,9 @@ def emit_keys_back(lanes: Lanes, size: int, rotary: bool, half: bool, *arguments
         add_heads(lanes, own[size:], key[5], lanes.builder.add(k_sums, vectors))
 
 
-def emit_add_sums(lanes: Lanes, size: int, rotary: bool, half: bool, *arguments: Any) -> None:
+def emit_add_sums(lanes: Lanes, size: int, rotary: bool, half: bool, drops: bool, *arguments: Any) -> None:
     """Add a group's sums to the gradient of the bias, and clear them: (sums, bias gradient)."""
-    del rotary, half
+    del rotary, half, drops
     sums, bias_back = arguments
     pointer, at = elements(lanes, sums), places(lanes, zero(sums), size)
     x = load_vectors(lanes, pointer, at)

@@ -21,6 +21,7 @@ from numba.extending import intrinsic
 FLOAT = ir.FloatType()
 HALF = ir.IntType(16)  # bfloat16 by its bits
 INT32 = ir.IntType(32)
+BYTE = ir.IntType(8)
 FLOAT_BYTES, HALF_BYTES = 4, 2
 
 # 2**f on [-1/2, 1/2] with a relative error below 2e-9 before rounding, lowest power first.
@@ -150,6 +151,13 @@ class Lanes:
         scaled = self.builder.add(self.builder.bitcast(value, bits), exponent)
         return self.builder.bitcast(scaled, self.type)
 
+    def where_marked(self, address: Any, value: Any) -> Any:
+        """The lanes' values where the lane's byte at the address is not 0, else 0."""
+        kind = ir.VectorType(BYTE, self.count)
+        marks = self.builder.load(self.builder.inttoptr(address, kind.as_pointer()), align=1)
+        marked = self.builder.icmp_unsigned("!=", marks, ir.Constant(kind, [0] * self.count))
+        return self.builder.select(marked, value, self.constant(0.0))
+
     def dot(self, a: Sequence[Any], b: Sequence[Any], start: Any = None) -> Any:
         """start + Σ a[c] · b[c], lane by lane."""
         total = start
@@ -239,23 +247,25 @@ def is_half(pointer: Any) -> bool:
 
 
 def staged(emit: Callable[..., None]) -> Any:
-    """A numba intrinsic from `emit(lanes, size, rotary, half, *addresses_and_integers)`.
+    """A numba intrinsic from `emit(lanes, size, rotary, half, drops, *addresses_and_integers)`.
 
-    It is called as f(lane count, head size, rotary, half, (address or integer, …)), where all before the tuple
-    are constants, and tuples in the tuple are flattened. Addresses instead of arrays keep numba from counting
-    references inside the loops.
+    It is called as f(lane count, head size, rotary, half, drops, (address or integer, …)), where all before the
+    tuple are constants, and tuples in the tuple are flattened. Addresses instead of arrays keep numba from
+    counting references inside the loops.
     """
 
-    def typing(typing_context: Any, count: Any, size: Any, rotary: Any, half: Any, varying: Any) -> Any:
+    def typing(  # numba reads these names
+        typing_context: Any, count: Any, size: Any, rotary: Any, half: Any, drops: Any, varying: Any
+    ) -> Any:
         del typing_context
-        fixed = [size.literal_value, bool(rotary.literal_value), bool(half.literal_value)]
+        flags = [bool(flag.literal_value) for flag in (rotary, half, drops)]
 
         def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
             integers = flattened(context, builder, signature.args[-1], values[-1])
-            emit(Lanes(builder, count.literal_value), *fixed, *integers)
+            emit(Lanes(builder, count.literal_value), size.literal_value, *flags, *integers)
             return context.get_dummy_value()
 
-        return types.void(count, size, rotary, half, varying), generate
+        return types.void(count, size, rotary, half, drops, varying), generate
 
     return intrinsic(prefer_literal=True)(typing)
 

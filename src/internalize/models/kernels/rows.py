@@ -140,16 +140,18 @@ def normalise_back(
 def take_rows(source: Any, index: Any, out: Any) -> None:
     """out[r] = source[index[r]]."""
     for r in range(index.shape[0]):
+        at = index[r]
         for c in range(out.shape[1]):
-            out[r, c] = source[index[r], c]
+            out[r, c] = source[at, c]
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def add_rows(out: Any, index: Any, source: Any) -> None:
     """out[index[r]] += source[r], in the order of the rows."""
     for r in range(index.shape[0]):
+        at = index[r]
         for c in range(out.shape[1]):
-            write(out, index[r], c, read(out, index[r], c) + read(source, r, c))
+            write(out, at, c, read(out, at, c) + read(source, r, c))
 
 
 # gelu(x) = x · sigmoid(2 √(2/π) (x + CUBIC x³)).
@@ -159,9 +161,9 @@ LOG2_E = math.log2(math.e)
 LARGEST_EXPONENT = 126.0
 
 
-def emit_gelu(lanes: Lanes, size: int, rotary: bool, half: bool, *arguments: Any) -> None:
+def emit_gelu(lanes: Lanes, size: int, rotary: bool, half: bool, drops: bool, *arguments: Any) -> None:
     """Some neighbours in a row: addresses of (before, bias, after, derivative)."""
-    del size, rotary
+    del size, rotary, drops
     before, bias, after, slope = arguments
     one = lanes.constant(1.0)
     at = zero(before)
@@ -198,11 +200,11 @@ def gelu_kernel(half: bool) -> Callable[..., None]:
             x, b = before.ctypes.data + row, bias.ctypes.data
             y, s = after.ctypes.data + row, slope.ctypes.data + row
             for c in range(0, whole, lanes):
-                gelu_lanes(
-                    lanes, 1, False, half, (x + item * c, b + FLOAT_BYTES * c, y + item * c, s + item * c)
-                )
+                at = x + item * c, b + FLOAT_BYTES * c, y + item * c, s + item * c
+                gelu_lanes(lanes, 1, False, half, False, at)
             for c in range(whole, width):
-                gelu_lanes(1, 1, False, half, (x + item * c, b + FLOAT_BYTES * c, y + item * c, s + item * c))
+                at = x + item * c, b + FLOAT_BYTES * c, y + item * c, s + item * c
+                gelu_lanes(1, 1, False, half, False, at)
 
     compiled: Callable[..., None] = gelu
     return compiled
