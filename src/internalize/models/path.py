@@ -138,21 +138,22 @@ class PlainDecoder:
 
 
 Kernel = Literal["plain", "fast"]
+Attention = Literal["fused", "products"]
+"""The fast path's two: with heads side by side in a vector, or by batched products."""
 
 
-def choose_kernel(config: ModelConfig, device: torch.device) -> Kernel:
-    """The faster path for this shape; elsewhere than on a CPU the plain one."""
-    return rule(config) if device.type == "cpu" else "plain"
+def choose_kernel(device: torch.device) -> Kernel:
+    """The faster path: on a CPU the fast one for every shape, elsewhere the plain one."""
+    return "fast" if device.type == "cpu" else "plain"
 
 
-def rule(config: ModelConfig) -> Kernel:
-    """Where the fast path is faster, from the table that `internalize bench --kernels` prints.
+def rule(config: ModelConfig) -> Attention:
+    """Which attention the fast path takes: batched products for one or two heads of size 64 and more.
 
     A rule and not a timing at the start of every run: the same config must give the same bytes, however busy
-    the machine is. The fast attention has its heads side by side in a vector; one or two large heads leave
-    most of it empty, and only there the plain path wins.
+    the machine is. TABLE
     """
-    return "plain" if config.heads <= 2 and config.head_size >= 64 else "fast"
+    return "products" if config.heads <= 2 and config.head_size >= 64 else "fused"
 
 
 def make_step(
@@ -168,8 +169,11 @@ def make_step(
 
 
 def make_decoder(kernel: Kernel, model: LanguageModel, batch: int) -> Decoder:
-    """A decoder of that kernel for at most so many sequences at once."""
-    if kernel == "fast":
+    """A decoder of that kernel for at most so many sequences at once.
+
+    Token by token nothing is gained over few large heads: such a model has the plain decoder on either path.
+    """
+    if kernel == "fast" and rule(model.config) == "fused":
         from internalize.models.fast import FastDecoder
 
         assert isinstance(model, GPT2)

@@ -112,7 +112,7 @@ class ChainExperiment:
         choice = self.config.kernel
         if self.config.model.network is not None or self.config.model.dropout is not None:
             return "plain"  # the fast path is GPT-2's, and drops nothing
-        return choose_kernel(self.config.model, self.device) if choice == "auto" else choice
+        return choose_kernel(self.device) if choice == "auto" else choice
 
     def new_model(self) -> LanguageModel:
         """A model of the config's shape, its weights not yet set."""

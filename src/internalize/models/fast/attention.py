@@ -126,6 +126,8 @@ class Attended:
     out: Buffer
     shift: Buffer
     inverse: Buffer
+    kept: Any = None
+    """What `FewHeads` keeps for the backward pass instead of the two numbers."""
 
 
 class FusedAttention:
