@@ -151,7 +151,15 @@ def rule(config: ModelConfig) -> Attention:
     """Which attention the fast path takes: batched products for one or two heads of size 64 and more.
 
     A rule and not a timing at the start of every run: the same config must give the same bytes, however busy
-    the machine is. TABLE
+    the machine is. Steps of 32 sequences of 52 tokens at depth 1 and 2, processor time over that of the fast
+    path with products (`internalize bench --kernels` prints plain over fast):
+
+        heads × size     1×64      1×128     2×32      2×64      4×16      4×32      1×512     4×128
+        plain          2.4 1.6   2.2 1.6   2.5 1.5   2.0 1.5   2.1 1.5   2.0 1.5   2.2 1.5   2.5 1.6
+        fused          2.1 1.7   2.0 1.8   1.3 1.1   1.4 1.3   0.9 0.8   1.1 1.0      –      1.1 1.1
+
+    The plain path wins nowhere: depth 4 still gives 1.1, 2,002 tokens 1.35, bfloat16 1.8, rotary positions 1.7.
+    Two heads of 32 and four of 128 would gain a little by products, and keep the bytes that they had.
     """
     return "products" if config.heads <= 2 and config.head_size >= 64 else "fused"
 

@@ -197,4 +197,6 @@ class FewHeads:
 
 def attention_for(config: ModelConfig, context: int, half: bool) -> FusedAttention | FewHeads:
     """The one that is faster for the shape; half: whether rows are bfloat16."""
-    return {"fused": FusedAttention, "products": FewHeads}[rule(config)](config, context, half)
+    if rule(config) == "products":
+        return FewHeads(config, context, half)
+    return FusedAttention(config, context, half)
