@@ -158,7 +158,7 @@ def rule(config: ModelConfig) -> Attention:
         plain          2.4 1.6   2.2 1.6   2.5 1.5   2.0 1.5   2.1 1.5   2.0 1.5   2.2 1.5   2.5 1.6
         fused          2.1 1.7   2.0 1.8   1.3 1.1   1.4 1.3   0.9 0.8   1.1 1.0      –      1.1 1.1
 
-    The plain path wins nowhere: depth 4 still gives 1.1, 2,002 tokens 1.35, bfloat16 1.8, rotary positions 1.7.
+    The plain path won nowhere: depth 4 still gives 1.1, 2,002 tokens 1.35, bfloat16 1.8, rotary positions 1.7.
     Two heads of 32 and four of 128 would gain a little by products, and keep the bytes that they had.
     """
     return "products" if config.heads <= 2 and config.head_size >= 64 else "fused"
