@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from internalize import Execution, train
 from internalize.cli import main
 from internalize.figures.cases import SMOKE, Grid, in_progress
+from internalize.figures.paper import find_figure
+from internalize.figures.recorded import recorded_runs
+from internalize.figures.results import read, write
 
 HEADS = ["figure", "heads", "--tier", "smoke", "--workers", "1", "--quiet"]
 
@@ -89,3 +94,22 @@ def test_runs_for_later_are_not_looked_at_before_all_of_them_are_there() -> None
     cases = {(case.config.horizon, case.config.seed): case.config for case in later.cases("")}
     assert in_progress([now, later], set()) == set()
     assert in_progress([now, later], {cases[4, 1]}) == {cases[4, 0], cases[4, 1]}  # the others are for now too
+
+
+def test_runs_for_later_that_came_first_are_kept_in_the_table(tmp_path: Path) -> None:
+    """One of two is there: a row that is not looked at. With the other one, from the table, both are."""
+    grids = [Grid(SMOKE, seeds=(0,)), Grid(SMOKE, {"horizon": [4]}, seeds=(0, 1), later=True)]
+    figure = replace(find_figure("heads"), tiers={"smoke": grids})
+    first, second = tmp_path / "first", tmp_path / "second"
+    now, early, late = (case.config for case in figure.sweep("smoke", later=True).cases)
+    for config, out in ((now, first), (early, first), (late, second)):
+        train(config, Execution(out=out, quiet=True))
+    made = read(figure, "smoke", first)
+    assert [row["horizon"] for row in made.material.rows] == [3]
+    write(made, tmp_path / "results" / "heads-smoke")
+    told = [(row["horizon"], row["not_judged_yet"]) for row in table_of(tmp_path / "results")]
+    assert sorted(told) == [("3", ""), ("4", "True")]
+    joined = read(figure, "smoke", second, recorded_runs(tmp_path / "results", figure))
+    assert sorted((row["horizon"], row["seed"]) for row in joined.material.rows) == [(3, 0), (4, 0), (4, 1)]
+    assert joined.early == []
+    assert not any("not_judged_yet" in row for row in joined.material.rows)

@@ -19,6 +19,7 @@ from internalize.models.fast.attention import (
     plan_shard,
     sorted_tokens,
 )
+from internalize.models.fast.few_heads import FewHeads
 from internalize.models.fast.weights import Buffer
 from internalize.models.gpt2 import rotate
 from internalize.models.kernels.rows import gelu_back, gelu_kernel, normalise, normalise_back
@@ -46,8 +47,16 @@ def reference(qkv: Tensor, batch: int, heads: int, positions: Positions) -> Tens
 
 @pytest.mark.parametrize(("batch", "length", "heads", "size", "first", "positions"), SHAPES)
 @pytest.mark.parametrize("loudness", [1.0, 12.0])
+@pytest.mark.parametrize("kind", [FusedAttention, FewHeads])
 def test_attention(
-    batch: int, length: int, heads: int, size: int, first: int, positions: Positions, loudness: float
+    kind: type[FusedAttention | FewHeads],
+    batch: int,
+    length: int,
+    heads: int,
+    size: int,
+    first: int,
+    positions: Positions,
+    loudness: float,
 ) -> None:
     """A loudness of 12 makes scores of some hundreds, where a careless softmax overflows."""
     width, rows = heads * size, batch * length
@@ -64,7 +73,7 @@ def test_attention(
     row = np.arange(rows, dtype=np.int32).reshape(batch, length)
     back = np.zeros((rows, 3 * width), np.float32)
     bias_back = np.zeros(3 * width, np.float32)
-    attention = FusedAttention(ModelConfig(1, width, heads, 1, positions), length, half=False)
+    attention = kind(ModelConfig(1, width, heads, 1, positions), length, half=False)
     source = Products(Buffer(qkv), Buffer(qkv), width, 2 * width, row, row, back, back)
     level = Level(rows, np.full(batch, first, np.int32), row, None)
     to = Attended(Buffer.zeros(rows, width), Buffer.zeros(rows, heads), Buffer.zeros(rows, heads))
@@ -85,13 +94,16 @@ def test_attention(
     )
 
 
-def test_attention_in_bfloat16_reads_and_writes_rounded_numbers() -> None:
+@pytest.mark.parametrize("kind", [FusedAttention, FewHeads])
+def test_attention_in_bfloat16_reads_and_writes_rounded_numbers(
+    kind: type[FusedAttention | FewHeads],
+) -> None:
     batch, length, heads, size = 2, 9, 20, 4
     width, rows = heads * size, batch * length
     generator = torch.Generator().manual_seed(0)
     qkv = torch.randn(rows, 3 * width, generator=generator).bfloat16()
     row = np.arange(rows, dtype=np.int32).reshape(batch, length)
-    attention = FusedAttention(ModelConfig(1, width, heads, 1), length, half=True)
+    attention = kind(ModelConfig(1, width, heads, 1), length, half=True)
     source = Products(Buffer(qkv), Buffer(qkv), width, 2 * width, row, row)
     level = Level(rows, np.zeros(batch, np.int32), row, None)
     out = Buffer.zeros(rows, width, dtype=torch.bfloat16)

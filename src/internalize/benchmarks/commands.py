@@ -131,7 +131,7 @@ class Report:
             title = "growth of one iteration's cost, one quantity at a time"
             tables.append(results_table(title, ["quantity", "value", "ms", "relative"], rows))
         if self.kernels:
-            columns = ["width", "heads", "head size", "tokens", "plain / fast", "auto takes"]
+            columns = ["width", "heads", "head size", "tokens", "plain / fast", "attention"]
             rows = [
                 [*(str(n) for n in (k.width, k.heads, k.head_size, k.length)), f"{k.ratio:.2f}", k.rule]
                 for k in self.kernels
@@ -196,8 +196,8 @@ SHAPES = [
     for size in (1, 2, 4, 16, 32, 64, 128)
     for length in (52,)
     if width // size >= 1 and width // size <= 128
-] + [(64, 32, 202), (128, 2, 202), (32, 16, 8)]
-"""(width, heads, tokens of a sequence): the paper's lengths, then a long and a short one."""
+] + [(128, 1, 52), (128, 2, 52), (512, 1, 52), (512, 2, 52), (64, 32, 202), (128, 2, 202), (32, 16, 8)]
+"""(width, heads, tokens of a sequence): the paper's lengths, few large heads, then long and short ones."""
 
 
 @dataclass(frozen=True)
@@ -209,7 +209,7 @@ class KernelRow:
     ratio: float
     """Plain seconds over fast seconds."""
     rule: str
-    """The kernel that `auto` takes."""
+    """The attention that the fast path takes."""
 
 
 def compare_kernels(repeats: int, threads: int) -> list[KernelRow]:

@@ -23,6 +23,8 @@ from internalize.sweeps import Case, Sweep
 from internalize.sweeps.collection import config_fields
 
 RUN = "run"
+EARLY = "not_judged_yet"
+"""A table's column that marks runs for later whose siblings were not all there when it was written."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,7 @@ def rows_of_tables(cases: Sequence[Case], recorded: Mapping[str, RecordedRun]) -
 
 
 def _without(run: RecordedRun, fields: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in run.results.items() if name not in (RUN, "kind", *fields)}
+    return {name: value for name, value in run.results.items() if name not in (RUN, EARLY, "kind", *fields)}
 
 
 def provenance_of(table: Path) -> dict[str, list[Any]]:

@@ -25,6 +25,7 @@ from internalize.figures.figure import (
 )
 from internalize.figures.paper import VERDICT
 from internalize.figures.recorded import (
+    EARLY,
     RUN,
     RecordedRun,
     provenance_of,
@@ -60,8 +61,10 @@ class Made:
     """The cases without a finished run, and why; those for later are not among them."""
     judgements: Sequence[Judgement]
     """Empty at the smoke tier: nothing is judged there."""
+    early: Sequence[FigureRow] = ()
+    """Runs for later whose siblings are not all there: they stand in the table, and are not looked at yet."""
     tables: Sequence[Path] = ()
-    """Of the last rows, which stand for runs that are not here: the table that each was taken from."""
+    """Of rows that stand for runs which are not here: the table that each was taken from."""
 
     def _repr_html_(self) -> str:
         """For notebooks: the picture, the caption, the verdicts."""
@@ -124,6 +127,7 @@ def read(figure: Figure, tier: Tier, out: Path, recorded: Mapping[str, RecordedR
     missing: list[str] = []
     absent: list[dict[str, Any]] = []
     tables: list[Path] = []
+    early: list[dict[str, Any]] = []
     if figure.table is not None:
         rows = figure.table_rows(tier)
     elif sweep.cases:
@@ -131,12 +135,12 @@ def read(figure: Figure, tier: Tier, out: Path, recorded: Mapping[str, RecordedR
         told = rows_of_tables([case for case, _ in found.missing], recorded or {})
         known = {row[RUN] for row in told}
         still = {case.config: f"{case}: {why}" for case, why in found.missing if run_name(case) not in known}
-        begun = in_progress(figure.tiers[tier], still)
-        early = {run_name(case) for case in sweep.cases if case.config in begun}
-        trained = [row for row in found.rows if row[RUN] not in early]
-        told = [row for row in told if row[RUN] not in early]
         tables = [recorded[row[RUN]].table for row in told] if recorded else []
-        rows = [*figure.rows(trained, sweep, out), *figure.rows(told, sweep, None)]
+        all_rows = [*figure.rows(found.rows, sweep, out), *figure.rows(told, sweep, None)]
+        begun = in_progress(figure.tiers[tier], still)
+        unfinished = {run_name(case) for case in sweep.cases if case.config in begun}
+        rows = [row for row in all_rows if row[RUN] not in unfinished]
+        early = [row for row in all_rows if row[RUN] in unfinished]
         now = {case.config for case in figure.sweep(tier).cases}
         missing = [line for config, line in still.items() if config in now]
         planned = zip(sweep.cases, figure.planned(sweep), strict=True)
@@ -146,7 +150,7 @@ def read(figure: Figure, tier: Tier, out: Path, recorded: Mapping[str, RecordedR
         if tier != "smoke"
         else []
     )
-    return Made(figure, tier, sweep, DrawingMaterial(tier, rows, out), missing, judged, tables)
+    return Made(figure, tier, sweep, DrawingMaterial(tier, rows, out), missing, judged, early, tables)
 
 
 def cost_of_claim(figure: Figure, tier: Tier, claim: Claim) -> str:
@@ -185,7 +189,8 @@ def write(made: Made, folder: Path) -> list[Path]:
     if made.material.rows:
         written += save(made.figure.draw(made.material), folder / made.figure.name, FORMATS)
         table = folder / f"{made.figure.name}.csv"
-        write_csv(Table([flat(dict(row)) for row in made.material.rows]), table)
+        rows = [*made.material.rows, *({**row, EARLY: True} for row in made.early)]
+        write_csv(Table([flat(dict(row)) for row in rows]), table)
         written.append(table)
     write_output(folder / VERDICT, json.dumps(verdict_record(made), indent=2, ensure_ascii=False) + "\n")
     return [*written, folder / VERDICT]
@@ -245,8 +250,8 @@ def _provenance(made: Made) -> dict[str, Any]:
     if made.figure.table is not None:
         return here
     names = ("internalize", "torch", "processor", "device", "threads", "revision", "python")
-    trained = made.material.rows[: len(made.material.rows) - len(made.tables)]
-    kept = [Run(made.material.out / row[RUN]).provenance() for row in trained]
+    folders = [made.material.out / row[RUN] for row in (*made.material.rows, *made.early)]
+    kept = [Run(folder).provenance() for folder in folders if folder.is_dir()]
     told: list[dict[str, list[Any]]] = [{name: [run.get(name)] for name in names} for run in kept]
     told += [provenance_of(table) for table in dict.fromkeys(made.tables)]
     runs: dict[str, list[Any]] = {name: [] for name in names}

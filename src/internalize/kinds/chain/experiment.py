@@ -111,7 +111,7 @@ class ChainExperiment:
         choice = self.config.kernel
         if self.config.model.network is not None:
             return "plain"  # the fast path is GPT-2's
-        return choose_kernel(self.config.model, self.device) if choice == "auto" else choice
+        return choose_kernel(self.device) if choice == "auto" else choice
 
     def new_model(self) -> LanguageModel:
         """A model of the config's shape, its weights not yet set."""

@@ -160,6 +160,8 @@ class Attended:
     """(rows, positions, heads) with dropout: 0 where a query's weight is dropped."""
     scale: Any = field(default_factory=lambda: np.ones(1, np.float32))
     """(1,) with dropout: what the weights that are kept are multiplied by."""
+    kept: Any = None
+    """What `FewHeads` keeps for the backward pass instead of the two numbers."""
 
 
 class FusedAttention:

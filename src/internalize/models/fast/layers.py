@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from internalize.models.config import Precision
-from internalize.models.fast.attention import FusedAttention, Products, ShardPlan, TilePlan
+from internalize.models.fast.attention import Products, ShardPlan, TilePlan
+from internalize.models.fast.few_heads import attention_for
 from internalize.models.fast.weights import Buffer, LayerWeights, Weights, operand_type
 from internalize.models.gpt2 import GPT2, LAYER_NORM_EPSILON
 from internalize.models.kernels.rows import add_rows, normalise, normalise_back, take_rows
@@ -57,7 +58,7 @@ class Workspace:
         self.dtype = operand_type(precision)
         self.rows, self.answer_rows = rows, answer_rows
         self.drops = config.dropout is not None
-        self.attention = FusedAttention(config, model.context, precision == "bf16", self.drops)
+        self.attention = attention_for(config, model.context, half=precision == "bf16")
         self.full = Stream(rows, width, self.dtype, self.drops)
         self.answer = Stream(answer_rows, width, self.dtype, self.drops)
         self.branch = Buffer.zeros(rows, width, dtype=self.dtype)
