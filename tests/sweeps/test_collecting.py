@@ -12,7 +12,9 @@ import pytest
 
 from internalize import ChainConfig, train
 from internalize.cli import main
+from internalize.configs.codec import to_json
 from internalize.errors import BadInput
+from internalize.runs.table import flat
 from internalize.sweeps import Sweep, collect, sweep_of
 from internalize.sweeps.collection import Collected, groups, settings
 from internalize.sweeps.report import MOST_NAMED, collected_text
@@ -88,6 +90,13 @@ def test_rates_by_any_field_against_intervals_from_a_table() -> None:
         groups(Collected(sweep, rows), ["metod"])
     with pytest.raises(BadInput, match="did you mean 'succeeded'"):
         groups(Collected(sweep, rows), ["method"], ["suceeded"])
+
+
+def test_a_setting_that_only_some_cases_have_is_no_result() -> None:
+    base = {**BASE, "schedule": {"kind": "controller"}}
+    sweep = sweep_of("some", "chain", base, cases=[{}, {"schedule.settle_for_less": True}])
+    rows = [{**flat(to_json(case.config)), "succeeded": True} for case in sweep.cases]
+    assert Collected(sweep, rows).outcomes() == ["succeeded"]
 
 
 def test_settings_that_differ_are_never_one_rate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

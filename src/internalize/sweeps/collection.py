@@ -41,7 +41,7 @@ class Collected:
 
     def outcomes(self) -> list[str]:
         """The results that are yes or no, of which rates can be made."""
-        own = set(config_fields(self.sweep.cases[0]))
+        own = {name for case in self.sweep.cases for name in config_fields(case)}  # some cases set fewer
         yes_or_no = (
             name
             for row in self.rows
