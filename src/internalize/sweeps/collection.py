@@ -13,10 +13,13 @@ from internalize.contract import Json, Row, RunState, still_speaking
 from internalize.display.terminal import own_target
 from internalize.errors import BadInput, closest, require
 from internalize.runs.folder import Run
+from internalize.runs.location import run_folders
 from internalize.runs.provenance import seconds_in_all
 from internalize.runs.table import Table, flat
 from internalize.statistics import Rate
 from internalize.sweeps.sweep import Case, Sweep
+
+NOT_BEGUN = "not begun"
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,23 @@ class Collected:
     """Every other case, and why it has no row: not begun, running, interrupted, or failed and with what."""
     out: Path = Path()
     """The folder of its runs."""
+
+    def is_begun(self) -> bool:
+        """Whether any of its runs is there."""
+        return bool(self.rows) or any(reason != NOT_BEGUN for _, reason in self.missing)
+
+    def whereabouts(self) -> str:
+        """Where the runs were looked for, and how to name another folder."""
+        names = {case.prepared.folder(self.out).name for case in self.sweep.cases}
+        found = (Path(path) for path, _ in run_folders(self.out))
+        nearest = next((path.parent for path in found if path.name in names), "FOLDER")
+        looked = f"none of them is in {self.out}" + ("" if self.out.is_dir() else ", which is not there")
+        return f"{looked}; if the sweep wrote elsewhere, name that folder: --out {nearest}"
+
+    def require_rows(self) -> None:
+        """For whoever writes or draws them."""
+        where = "" if self.is_begun() else f"; {self.whereabouts()}"
+        require(bool(self.rows), "sweep", f"no run is finished: there is nothing to write{where}")
 
     def table(self) -> Table:
         """For files: lists as JSON text."""
@@ -84,7 +104,7 @@ def collect(sweep: Sweep, out: Path | str) -> Collected:
 
 def _row(case: Case, folder: Path) -> tuple[Row | None, str]:
     if not (folder / "config.json").exists():
-        return None, "not begun"
+        return None, NOT_BEGUN
     try:
         run = Run.at(folder)
     except BadInput as problem:
