@@ -47,7 +47,7 @@ from internalize.sweeps.run import (
     run_sweep,
     standing,
 )
-from internalize.sweeps.sweep import BadSweep, Sweep, find_sweep
+from internalize.sweeps.sweep import BadSweep, Sweep, find_sweep, require_there
 
 SweepName = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")]
 
@@ -81,6 +81,7 @@ class SweepArguments(TrustOption):
 
 def sweep_command(arguments: SweepArguments) -> int:
     execution = arguments.execution
+    require_there(arguments.file)  # before anything that computes is loaded
     require_possible(execution, arguments.backend, arguments.workers, arguments.retries, arguments.ray)
     with others_files() if arguments.dry_run else own_files():
         sweep = _find(arguments.file)

@@ -19,7 +19,7 @@ from internalize.configs.codec import from_json, to_json
 from internalize.configs.files import read_data
 from internalize.configs.named import Untrusted, is_object_name, load_object, own_files
 from internalize.contract import Json
-from internalize.errors import BadInput, closest, require
+from internalize.errors import BadInput, closest, closest_file, require
 from internalize.kinds import find_kind
 from internalize.runs.table import flat
 from internalize.runtime.kind import Kind, Prepared, prepare_by
@@ -142,6 +142,13 @@ def find_sweep(name: Path | str) -> Sweep:
     found: Sweep = made
     found.require_runs()
     return found
+
+
+def require_there(name: str) -> None:
+    """Refuse a name that is a file's and leads nowhere."""
+    text, _ = _with_tier(name)
+    missing = not is_object_name(text) and not Path(text).exists()
+    require(not missing, "sweep", f"there is no file {text}{closest_file(Path(text))}")
 
 
 def _with_tier(text: str) -> tuple[str, str | None]:
