@@ -204,28 +204,16 @@ main(["completion", "bash"])
     assert "complete -o filenames -F _internalize internalize" in said
 
 
+OPENING = (
+    *("evaluate", "show", "matrix", "profile", "audit", "probe", "patch", "diagnose", "explore", "resume"),
+    *("runs show", "runs compare nosuchrun", "runs verify", "runs trust", "hints draw", "selfplay draw"),
+    *("construct --against", "train --preset laptop --init-from"),
+)
+"""Commands that open a run, which comes last."""
 QUICK = [
     (["train", "--horizom", "3"], 2, "--horizon"),
     (["train", "--task", "C2y3"], 2, "unknown task"),
-    *(
-        ([*command.split(), "nosuchrun"], 2, "nosuchrun is not a run folder")
-        for command in (
-            *(
-                "evaluate",
-                "show",
-                "matrix",
-                "profile",
-                "audit",
-                "probe",
-                "patch",
-                "diagnose",
-                "explore",
-                "resume",
-            ),
-            *("runs show", "runs compare nosuchrun", "runs verify", "runs trust", "hints draw", "selfplay draw"),
-            *("construct --against", "train --preset laptop --init-from"),
-        )
-    ),
+    *(([*command.split(), "nosuchrun"], 2, "nosuchrun is not a run folder") for command in OPENING),
     (["ask", "nosuchrun@1", "1 0"], 2, "nosuchrun is not a run folder"),
     (["check", "nosuchrun@2:3", "--against", "nosuchrun@1"], 2, "fast: nosuchrun is not a run folder"),
     (["train", "--config", "nosuchrun"], 2, "there is no file nosuchrun, and no run of that name"),
