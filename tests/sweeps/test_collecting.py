@@ -159,3 +159,14 @@ def test_where_runs_were_looked_for_is_said(
         assert said.count("\n") == 1
     assert main([*words, "--out", "runs/mine"]) == 0
     assert "none of them" not in capsys.readouterr().out
+
+
+def test_what_a_preset_gives_for_each_method_is_neither_a_setting_nor_a_result(tmp_path: Path) -> None:
+    base = {"preset": "laptop", "task": "C2", "horizon": 3, "iterations": 60}
+    sweep = sweep_of("preset", "chain", base, grid={"method": ["cot", "left"]}, seeds=1)
+    assert settings(sweep) == ("method",)
+    for case in sweep.cases:
+        train(case.config, out=tmp_path)
+    assert collect(sweep, tmp_path).outcomes() == ["succeeded", "ood_succeeded", "internalized"]
+    both = sweep_of("both", "hints", {"method": "curriculum"}, grid={"preset": ["laptop", "paper"]})
+    assert "width" in settings(both)  # nothing else in the configs tells the two apart

@@ -286,7 +286,8 @@ def draw_layer_maps(hidden: Hidden) -> Figure:
     columns = min(range(3, 6), key=lambda c: (-T % c, -c)) if T > 5 else T  # as few empty places as can be
     rows = -(-T // columns)
     names = 0.06 * max(len(layer_name(layer)) for layer in hidden.layers)  # inches beside the first map
-    width, height = 1.4 + names + 2.5 * columns, 1.2 + rows * (0.75 + 0.2 * min(layers, MOST_MODULES))
+    width = 1.4 + names + 2.5 * columns
+    height = max(3.6, 1.2 + rows * (0.75 + 0.2 * min(layers, MOST_MODULES)))  # the scale's label needs as much
     figure, axes = new_figure(
         rows, columns, width=width, height=height, squeeze=False, sharex=True, sharey=True
     )

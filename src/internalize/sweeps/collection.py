@@ -61,7 +61,7 @@ class Collected:
 
     def outcomes(self) -> list[str]:
         """The results that are yes or no, of which rates can be made."""
-        own = set(config_fields(self.sweep.cases[0]))
+        own = {name for case in self.sweep.cases for name in config_fields(case)}
         yes_or_no = (
             name
             for row in self.rows
@@ -122,15 +122,27 @@ def _row(case: Case, folder: Path) -> tuple[Row | None, str]:
 def settings(sweep: Sweep) -> tuple[str, ...]:
     """The fields in which the sweep's configs differ, the seed aside; first those that it names itself.
 
-    The others follow from these: a preset is no longer in a config that it has filled in.
+    Of the others, those that its own fields do not decide: a preset is no longer in a config that it has filled
+    in, but what it gave for each method follows from the method.
     """
     configs = [config_fields(case) for case in sweep.cases]
     names = dict.fromkeys(name for fields in (sweep.cases[0].fields, *configs) for name in fields)
-    return tuple(
+    named = sweep.cases[0].fields
+    differing = [
         name
         for name in names
         if name != "seed" and len({_hashable(config.get(name)) for config in configs}) > 1
-    )
+    ]
+    chosen = [name for name in differing if name in named]
+
+    def is_decided(name: str) -> bool:
+        """Whether runs that agree in the sweep's own fields agree in this one, too."""
+        known: dict[tuple[Any, ...], Any] = {}
+        keys = (tuple(_hashable(config.get(other)) for other in chosen) for config in configs)
+        values = [_hashable(config.get(name)) for config in configs]
+        return all(known.setdefault(key, value) == value for key, value in zip(keys, values, strict=True))
+
+    return tuple(name for name in differing if name in named or not is_decided(name))
 
 
 def config_fields(case: Case) -> dict[str, Any]:
