@@ -204,10 +204,22 @@ main(["completion", "bash"])
     assert "complete -o filenames -F _internalize internalize" in said
 
 
+OPENING = (
+    *("evaluate", "show", "matrix", "profile", "audit", "probe", "patch", "diagnose", "explore", "resume"),
+    *("runs show", "runs compare nosuchrun", "runs verify", "runs trust", "hints draw", "selfplay draw"),
+    *("construct --against", "train --preset laptop --init-from"),
+)
+"""Commands that open a run, which comes last."""
 QUICK = [
     (["train", "--horizom", "3"], 2, "--horizon"),
     (["train", "--task", "C2y3"], 2, "unknown task"),
-    (["evaluate", "nosuchrun"], 2, "nosuchrun is not a run folder"),
+    *(([*command.split(), "nosuchrun"], 2, "nosuchrun is not a run folder") for command in OPENING),
+    (["ask", "nosuchrun@1", "1 0"], 2, "nosuchrun is not a run folder"),
+    (["check", "nosuchrun@2:3", "--against", "nosuchrun@1"], 2, "fast: nosuchrun is not a run folder"),
+    (["train", "--config", "nosuchrun"], 2, "there is no file nosuchrun, and no run of that name"),
+    (["sweep", "nosuch.yaml"], 2, "there is no file nosuch.yaml"),
+    (["collect", "nosuch.yaml"], 2, "there is no file nosuch.yaml"),
+    (["figure", "nosuch"], 2, "unknown figure 'nosuch'"),
     (["nonsense"], 2, "unknown command"),
     (["tasks"], 0, "Tasks"),
     (["tasks", "C3"], 0, "3 states, 3 symbols"),

@@ -317,15 +317,17 @@ def _at_stage(arguments: Any) -> Any:
 
 def _own_way(name: str, arguments: Any) -> Callable[[Any], int | None] | None:
     """Whoever asks a run of a kind that answers the command in its own way gets that answer."""
-    run, fast = getattr(arguments, "run", None), getattr(arguments, "fast", None)
-    if run is None and fast is None:
+    named = {field: getattr(arguments, field, None) for field in ("run", "fast", "against")}
+    if not any(named.values()):
         return None
     from internalize.kinds import own_command
-    from internalize.runs.location import find_folder
+    from internalize.runs.location import find_folder, model_name
 
-    if isinstance(run, Path):
-        find_folder(run, "run")  # a run that is not there is told before anything that computes is loaded
-    return own_command(name, str(run or fast))
+    for field, text in named.items():  # a run that is not there is told before anything that computes is loaded
+        if text is not None and (run := model_name(str(text))) is not None:
+            find_folder(run, field)
+    asked = named["run"] or named["fast"]
+    return None if asked is None else own_command(name, str(asked))
 
 
 def _is_out_of_memory(error: Exception) -> bool:

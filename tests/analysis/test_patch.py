@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from internalize.analysis.open_run import OpenChain
-from internalize.analysis.patch import Reader, patch_inputs, patch_map, patch_stages
+from internalize.analysis.patch import Reader, patch_inputs, patch_map, patch_stages, places_of
 from internalize.cli import main
 from internalize.models.gpt2 import GPT2, Block
 from tests.measure.test_activations import random_model
@@ -34,11 +34,14 @@ def by_hand(model: GPT2, here: Tensor, there: Tensor, layer: int, position: int)
 def test_every_cell_is_what_a_pass_by_hand_says(generator: torch.Generator) -> None:
     model = random_model("absolute")
     here, there = torch.randint(9, (2, 30, 5), generator=generator)
-    found = patch_map(Reader(model, here), Reader(model, there), "other", "residual", 3, 4)
+    found = patch_map(
+        Reader(model, here), Reader(model, there), "other", places_of(model, "residual", (), 5), 3, 4
+    )
     said, wanted = (model(tokens)[0][:, -1, 3:7].argmax(-1) for tokens in (here, there))
     differ = said != wanted
     assert found.pairs == int(differ.sum()) > 10
-    for i, layer in enumerate(found.layers):
+    assert found.layers == (0, 1, 2, 3)
+    for i, layer in enumerate(range(4)):
         for position in range(5):
             moved = (by_hand(model, here, there, layer, position) == wanted) & differ
             assert int(found.moved[i, position]) == int(moved.sum())

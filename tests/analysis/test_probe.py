@@ -65,6 +65,7 @@ def test_the_head_that_is_drawn_is_one_head_and_the_one_on_what_is_needed(chain:
         pattern[1, row, list(needed[said])] = 0.6 / len(needed[said])
         pattern[1, row, 4] = 0.4
         pattern[2, row, :5] = 0.2
+    assert hidden.lens is not None
     planted = replace(hidden.lens, attention=(pattern,))
     mean, head = draw_attention(planted, "a run").axes[:2]
     assert mean.get_title() == "layer 1, mean of heads\nwhite 0, darkest 0.50"
@@ -129,6 +130,7 @@ def test_a_trained_model_holds_the_answer_before_it_speaks(chain: OpenChain) -> 
     assert found.best(4).shuffled < 0.6
     assert found.best(4).spoken
     assert not found.best(2).spoken
+    assert found.lens is not None
     assert found.lens.next_token[1].tolist() == pytest.approx([1.0, 1.0], abs=0.02)
     row = next(r for r in found.rows() if (r["layer"], r["position"], r["t"]) == (1, "q0", 4))
     assert row["accuracy"] == pytest.approx(float(found.trained.accuracy[1, before_speaking, 3]))
@@ -139,7 +141,7 @@ def test_a_trained_model_holds_the_answer_before_it_speaks(chain: OpenChain) -> 
 
 def test_the_lens_agrees_with_the_matrix(chain: OpenChain) -> None:
     """Two ways to the same number: the last layer's word for q_4 when q_3 is given, EOS left aside."""
-    model, renderer = chain.model(3), chain.experiment.renderer
+    model, renderer = chain.transformer(3), chain.experiment.renderer
     examples = chain.draw(chain.experiment.inputs, 200, 5, "test")
     lens = look(model, renderer, examples.symbols, examples.states, (3, 4))
     hits = teacher_hits(chain.predictor(stage=3), examples, ((3, 4),))

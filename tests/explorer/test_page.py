@@ -24,6 +24,7 @@ from internalize.explorer.subject import Subject, open_subject, probes_size
 from tests.conftest import SMALL
 from tests.explorer.browser import Browser
 from tests.explorer.conftest import Made
+from tests.explorer.renew import renewed
 from tests.explorer.test_models import rounded
 
 WIDE, HIGH = 1200, 900
@@ -473,3 +474,9 @@ def test_the_page_of_the_documentation_answers(fresh_browser: Browser) -> None:
     assert min(internalized, first, out_loud) > 0.95
     assert 0.2 < untaught < 0.5
     assert by_hand == 1
+
+
+def test_the_page_of_the_documentation_has_todays_scripts() -> None:
+    """To renew it: python -m tests.explorer.renew docs/explorer.html"""
+    page = (Path(__file__).parents[2] / "docs" / "explorer.html").read_text(encoding="utf-8")
+    assert renewed(page) == page

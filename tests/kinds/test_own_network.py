@@ -63,7 +63,8 @@ def test_the_folder_holds_the_users_file_and_the_modules_own_names(learned: Run)
 
 
 @pytest.mark.parametrize(
-    "command", ["evaluate --inputs uniform", "matrix", "profile", "diagnose", "show --examples 2"]
+    "command",
+    ["evaluate --inputs uniform", "matrix", "profile", "diagnose", "show --examples 2", "probe", "patch"],
 )
 def test_it_is_asked_like_any_other_run(
     learned: Run, command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -80,12 +81,16 @@ def test_it_is_asked_like_any_other_run(
     if name == "matrix":
         teacher = {cell["budget"]: cell["accuracy"] for cell in found["cells"] if cell["reading"] == "teacher"}
         assert teacher[3] > 0.95
+    if name in ("probe", "patch"):
+        rows = found["probes" if name == "probe" else "rows"]
+        assert list(dict.fromkeys(row["layer"] for row in rows)) == ["embedding", "gru", "unembedding"]
 
 
-def test_whoever_looks_inside_gpt2_says_no(learned: Run, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["probe", str(learned.path)]) == 2
+def test_whoever_needs_the_layers_of_gpt2_says_no(learned: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["construct", "--against", str(learned.path)]) == 2
     said = " ".join(capsys.readouterr().err.split())
-    assert "trained recurrent.py:Recurrent: only the built-in GPT-2 can be looked into" in said
+    network = "trained recurrent.py:Recurrent: this command looks at the layers of the built-in GPT-2 alone"
+    assert network in said
 
 
 def test_a_killed_run_goes_on_to_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

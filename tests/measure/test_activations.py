@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from internalize.errors import BadInput
-from internalize.measure.probes import activations, names_of, run_with_changes
+from internalize.measure.activations import activations, names_of, run_with_changes
 from internalize.models.config import ModelConfig
 from internalize.models.gpt2 import GPT2, run_with_attention
 

@@ -89,6 +89,9 @@ def test_curves_reach_every_tracker(notes: Notes, tmp_path: Path) -> None:
     assert metric == list(zip(losses, (10, 20), strict=True))
     ((_, session),) = notes.of("init")
     assert (session["mode"], session["id"]) == ("offline", run.digest())
+    assert session["config"]["model"]["width"] == 8
+    assert session["settings"] == {"silent": True}
+    assert notes.of("define_metric") == [(("*",), {"step_metric": "step"})]
     assert ("r1", "model.width", 8) in [arguments for arguments, _ in notes.of("log_param")]
     assert notes.of("set_terminated") == [(("r1",), {"status": "FINISHED"})]
     ((summary,), _) = notes.of("summary")[0]
@@ -97,6 +100,7 @@ def test_curves_reach_every_tracker(notes: Notes, tmp_path: Path) -> None:
     ((settings, results), where) = notes.of("add_hparams")[0]
     assert (settings["model.width"], settings["method"], where) == (8, "left", {"run_name": "."})
     assert results["result/id_accuracy"] == run.summary()["id_accuracy"]
+    assert results["result/succeeded"] == int(run.summary()["succeeded"])
     assert notes.of("close")
 
 
@@ -144,6 +148,9 @@ def test_real_tensorboard(tmp_path: Path) -> None:
     run = train(CONFIG, out=tmp_path, tracker=("tensorboard",))
     events = EventAccumulator(str(run.path / "tensorboard")).Reload()
     assert [event.step for event in events.Scalars("train/loss")] == [10, 20]
+    started = events.PluginTagToContent("hparams")["_hparams_/session_start_info"]
+    assert b"model.width" in started
+    assert events.Scalars("result/succeeded")[0].value == run.summary()["succeeded"]
 
 
 @pytest.mark.filterwarnings("ignore")

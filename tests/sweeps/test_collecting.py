@@ -142,3 +142,40 @@ def test_all_that_is_missing_is_named_up_to_a_number_that_is_said() -> None:
 def test_a_sweep_without_runs_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="sweep: nothing has no runs"):
         collect(Sweep("nothing", ()), tmp_path)
+
+
+def test_where_runs_were_looked_for_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also which folder has them, where that is below the one that was looked into."""
+    monkeypatch.chdir(tmp_path)
+    write_sweep(Path("s.json"))
+    words = ["collect", "s.json"]
+    assert main(words) == 0
+    elsewhere = (
+        "none of them is in runs, which is not there; if the sweep wrote elsewhere, name that folder: --out"
+    )
+    assert f"{elsewhere} FOLDER" in capsys.readouterr().out
+    train(tiny_sweep().cases[0].config, out=Path("runs") / "mine")
+    assert main(words) == 0
+    assert "none of them is in runs; if the sweep wrote elsewhere, name that folder: --out runs/mine" in (
+        capsys.readouterr().out
+    )
+    for more in (["--csv", "t.csv"], ["--latex"], ["--plot", "p.png"]):
+        assert main([*words, *more]) == 2
+        said = capsys.readouterr().err
+        assert "sweep: no run is finished: there is nothing to write; none of them is in runs" in said
+        assert said.count("\n") == 1
+    assert main([*words, "--out", "runs/mine"]) == 0
+    assert "none of them" not in capsys.readouterr().out
+
+
+def test_what_a_preset_gives_for_each_method_is_neither_a_setting_nor_a_result(tmp_path: Path) -> None:
+    base = {"preset": "laptop", "task": "C2", "horizon": 3, "iterations": 60}
+    sweep = sweep_of("preset", "chain", base, grid={"method": ["cot", "left"]}, seeds=1)
+    assert settings(sweep) == ("method",)
+    for case in sweep.cases:
+        train(case.config, out=tmp_path)
+    assert collect(sweep, tmp_path).outcomes() == ["succeeded", "ood_succeeded", "internalized"]
+    both = sweep_of("both", "hints", {"method": "curriculum"}, grid={"preset": ["laptop", "paper"]})
+    assert "width" in settings(both)  # nothing else in the configs tells the two apart

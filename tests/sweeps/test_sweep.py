@@ -10,12 +10,28 @@ import pytest
 
 from internalize import ChainConfig, ModelConfig
 from internalize.cli import main
+from internalize.configs.command_line import parse
 from internalize.errors import BadInput
+from internalize.kinds import find_kind, prepare
+from internalize.kinds.chain.commands import TrainArguments
 from internalize.sweeps import BadSweep, read_sweep, sweep_of
 from internalize.sweeps.sweep import find_sweep
 from tests.sweeps.tiny import EXAMPLES
 
 BASE = {"horizon": 4, "iterations": 10, "model": {"depth": 1, "width": 8, "heads": 4}}
+LAPTOP = """
+preset: laptop
+base: {task: C2, horizon: 6}
+cases:
+  - {method: left}
+  - {method: cot}
+  - {method: mixture}
+  - {method: "filler:left"}
+  - {model.positions: rotary}
+  - {model: {positions: none}, optimizer.lr: 2e-3}
+  - {model.network: RECURRENT}
+seeds: [3]
+"""
 YAML = """
 name: by-hand
 kind: chain
@@ -217,3 +233,58 @@ def test_all_that_is_wrong_with_a_sweep_in_python_is_said(
             "internalize: model.width: must be at least 1, got -1",
             "internalize: model.heads: must divide model.width = 7, got 4",
         ]
+
+
+@pytest.mark.usefixtures("named_by_the_user")
+def test_a_preset_gives_the_runs_that_train_gives_with_it(tmp_path: Path) -> None:
+    """The very same identities, whatever the method and the model."""
+    network = f"{EXAMPLES.parent / 'networks' / 'recurrent.py'}:Recurrent"
+    file = tmp_path / "laptop.yaml"
+    file.write_text(LAPTOP.replace("RECURRENT", network))
+    options = [
+        "--method left",
+        "--method cot",
+        "--method mixture",
+        "--method filler:left",
+        "--model.positions rotary",
+        "--model.positions none --optimizer.lr 2e-3",
+        f"--model.network {network}",
+    ]
+    found = [case.prepared.identity.digest() for case in read_sweep(file).cases]
+    expected = []
+    for option in options:
+        words = f"--preset laptop --task C2 --horizon 6 --seed 3 {option}".split()
+        config = parse(TrainArguments, words, "train", TrainArguments.defaults(words)).config
+        expected.append(prepare(config).identity.digest())
+    assert found == expected
+    assert len(set(found)) == len(options)
+    in_python = sweep_of("same", "chain", {"preset": "laptop", "task": "C2", "horizon": 6, "seed": 3})
+    assert in_python.cases[0].prepared.identity.digest() == expected[0]
+
+
+@pytest.mark.parametrize(
+    ("said", "complaint"),
+    [
+        (
+            {"preset": "labtop"},
+            r"^preset: must be one of paper, laptop \(did you mean 'laptop'\?\); got 'labtop'",
+        ),
+        ({"preset": ["laptop"]}, r"^preset: must be one of paper, laptop"),
+        ({"preset": "laptop", "base": {"preset": "laptop"}}, r"^base.preset: is set twice"),
+        ({"preset": "laptop", "base": {"task": "C2", "model": 3}}, r"^model: "),
+        ({"preset": "laptop", "base": {"method": 3}}, r"^method: must be text"),
+        ({"preset": "laptop", "kind": "parity"}, r"^preset: runs of parity have no presets: leave it out"),
+        ({"preset": "labtop", "kind": "hints"}, r"^preset: "),
+    ],
+)
+def test_presets_that_there_are_not(said: dict[str, Any], complaint: str, tmp_path: Path) -> None:
+    file = tmp_path / "wrong.json"
+    file.write_text(json.dumps(said))
+    with pytest.raises(BadInput, match=complaint):
+        read_sweep(file)
+
+
+def test_the_presets_of_hints_are_fields_of_theirs(tmp_path: Path) -> None:
+    file = tmp_path / "hints.yaml"
+    file.write_text("kind: hints\npreset: laptop\nbase: {method: curriculum}\n")
+    assert read_sweep(file).cases[0].config == find_kind("hints").config(preset="laptop", method="curriculum")

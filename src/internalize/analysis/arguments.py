@@ -169,6 +169,9 @@ class ProbeArguments(InspectionArguments):
     """Mixtures: tokens of the answer that is read, EOS included; the direct answer if not given."""
     samples: int = 3_000
     """Inputs, two thirds to fit the probes and the rest to test them."""
+    modules: tuple[str, ...] = ()
+    """For a network of your own: only these of its submodules, by name or pattern (blocks.*). If not given, all
+    that give one vector for each position."""
 
 
 @dataclass(frozen=True)
@@ -185,6 +188,9 @@ class PatchArguments(InspectionArguments):
     """What is replaced: the residual stream after a layer, or what its attention or MLP adds to it."""
     samples: int = 100
     """Pairs for each map."""
+    modules: tuple[str, ...] = ()
+    """For a network of your own: only these of its submodules, by name or pattern (blocks.*). If not given, all
+    that give one vector for each position."""
 
 
 @dataclass(frozen=True)

@@ -119,7 +119,7 @@ def load_trained(path: str) -> TrainedModel:
     chain = open_chain(path, device="cpu", field="against")
     moment, experiment = chain.moment(), chain.experiment
     name = chain.title if moment.status == "done" else f"{chain.title} ({moment})"
-    return TrainedModel(name, experiment.task.name, chain.model(), experiment.renderer)
+    return TrainedModel(name, experiment.task.name, chain.transformer(), experiment.renderer)
 
 
 def _draw(construction: Construction, arguments: ConstructArguments) -> dict[str, Figure]:

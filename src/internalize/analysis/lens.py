@@ -7,6 +7,7 @@ q_i and σ_{i+1} … σ_j, nothing else.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -179,11 +180,11 @@ def draw_attention(lens: Lens, title: str) -> Figure:
         for i, (how, values) in enumerate(ways):
             panel, most = axes[i, j], float(values.max())
             panel.imshow(values.numpy(), cmap=SHADES, vmin=0, vmax=most, aspect="auto")
-            mark_prompt(panel, lens)
+            mark_prompt(panel, lens.start)
             panel.set_title(f"layer {layer + 1}, {how}\nwhite 0, darkest {most:.2f}", fontsize=8)
             marks = ticks(count, 9)
             panel.set_yticks(marks, [f"says q{lens.shown[t]}" for t in marks], fontsize=8)
-    name_positions(axes[1], lens, "attended position")
+    name_positions(axes[1], lens.positions, "attended position")
     figure.suptitle(f"{title}\nattention of the answer, mean over inputs", fontsize=10)
     return figure
 
@@ -206,13 +207,13 @@ def draw_heads(lens: Lens, title: str) -> Figure:
         image = panel.imshow(
             values[order].numpy(), cmap=SHADES, vmin=0, vmax=float(values.max()), aspect="auto"
         )
-        mark_prompt(panel, lens)
+        mark_prompt(panel, lens.start)
         panel.set_title(f"layer {layer + 1}", fontsize=9)
         marks = ticks(heads, 16)
         panel.set_yticks(marks, [str(int(order[i]) + 1) for i in marks], fontsize=7)
         figure.colorbar(image, ax=panel, shrink=0.8)
     axes[0, 0].set_ylabel("head")
-    name_positions(axes[0], lens, "attended position")
+    name_positions(axes[0], lens.positions, "attended position")
     figure.suptitle(f"{title}\nevery head where q{lens.shown[-1]} is said, mean over inputs", fontsize=10)
     return figure
 
@@ -226,16 +227,16 @@ def most_needed(pattern: Tensor, shown: Shown) -> int:
     return int(torch.stack([pattern[:, row, i:j].sum(1) for row, (i, j) in spans]).sum(0).argmax())
 
 
-def mark_prompt(panel: Any, lens: Lens) -> None:
-    """A thin line where the prompt ends."""
+def mark_prompt(panel: Any, start: int) -> None:
+    """A thin line where the prompt ends: the answer begins at `start`."""
     panel.grid(False)
-    panel.axvline(lens.start + 0.5, color=INK, linewidth=0.7, alpha=0.6)
+    panel.axvline(start + 0.5, color=INK, linewidth=0.7, alpha=0.6)
 
 
-def name_positions(panels: Any, lens: Lens, label: str = "position") -> None:
-    places = ticks(len(lens.positions), 9)
+def name_positions(panels: Any, positions: Sequence[str], label: str = "position") -> None:
+    places = ticks(len(positions), 9)
     for panel in panels:
-        panel.set_xticks(places, [lens.positions[i] for i in places], fontsize=7, rotation=60)
+        panel.set_xticks(places, [positions[i] for i in places], fontsize=7, rotation=60)
         panel.set_xlabel(label, fontsize=9)
 
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -22,8 +22,8 @@ from internalize.kinds.chain.config import ChainConfig
 from internalize.kinds.chain.evaluation import modes
 from internalize.kinds.chain.experiment import ChainExperiment
 from internalize.kinds.entrance import Moment, OpenRun, OpenStages, load_experiment, own_opened
+from internalize.measure.activations import activations
 from internalize.measure.predictor import TransformerPredictor
-from internalize.measure.probes import activations
 from internalize.models.gpt2 import GPT2
 from internalize.models.language_model import LanguageModel
 from internalize.runs.folder import Run
@@ -146,21 +146,25 @@ class OpenChain(OpenStages):
             budget = len(self.own_shown(stage)) + 1
         return self.experiment.load_predictor(weights, budget)
 
-    def model(self, stage: int | None = None) -> GPT2:
-        """The transformer itself, for whoever looks inside it."""
-        return self._built_in(self.predictor(stage=stage).model)
+    def model(self, stage: int | None = None) -> LanguageModel:
+        """The network itself, for whoever looks inside it; of a network of one's own it is `.module`."""
+        return self.predictor(stage=stage).model
 
-    def untrained(self) -> GPT2:
+    def untrained(self) -> LanguageModel:
         """The very model that the run began with, or would have begun with, before any training."""
-        model = self._built_in(self.experiment.new_model())
+        model = self.experiment.new_model()
         model.initialise(stream(self.config.seed, "init", self.experiment.device))
         return model
 
-    def _built_in(self, model: LanguageModel) -> GPT2:
-        if not isinstance(model, GPT2):
-            network = self.config.model.network
-            raise BadInput("run", f"{self.title} trained {network}: only the built-in GPT-2 can be looked into")
-        return model
+    def transformer(self, stage: int | None = None) -> GPT2:
+        """The model, for whoever needs the layers of the built-in GPT-2; other networks are refused."""
+        model = self.model(stage)
+        self._require_built_in("this command looks at the layers of")
+        return cast(GPT2, model)
+
+    def _require_built_in(self, what: str) -> None:
+        network = self.config.model.network
+        require(network is None, "run", f"{self.title} trained {network}: {what} the built-in GPT-2 alone")
 
     def own_shown(self, stage: int, budget: int | None = None) -> Shown:
         """What the stage's own format shows; of a mixture's formats the one of this budget, or the direct one.
@@ -260,19 +264,24 @@ class OpenChain(OpenStages):
     # Inside ----------------------------------------------------------------------------------------------
 
     def activations(self, inputs: Symbols, stage: int | None = None) -> dict[str, Tensor]:
-        """Every activation by name, as in measure/activations.py: it reads one input and its own answer."""
+        """Every activation by name, as in measure/activations.py: it reads one input and its own answer.
+
+        Of a network of one's own: what each submodule gives, by the submodule's name.
+        """
         symbols, predictor = self.read_symbols(inputs), self.predictor(stage=stage)
         prompt = self.experiment.renderer.prompt(symbols, predictor.answer_length)
         tokens = torch.cat([prompt, predictor.generate(symbols)[:, :-1]], dim=1)
-        return {name: value[0] for name, value in activations(self._built_in(predictor.model), tokens).items()}
+        return {name: value[0] for name, value in activations(predictor.model, tokens).items()}
 
     def attention(self, inputs: Symbols, stage: int | None = None) -> list[Tensor]:
         """For every layer (heads, positions, positions): who looks at whom, on prompt and own answer."""
+        self._require_built_in("attention is known of")
         found = self.activations(inputs, stage)
         return [found[f"pattern.{layer}"] for layer in range(1, self.config.model.depth + 1)]
 
     def hidden_states(self, inputs: Symbols, stage: int | None = None) -> list[Tensor]:
         """The residual stream (positions, width) before the first and after every layer."""
+        self._require_built_in("run.activations(…) has what your modules give; a residual stream is known of")
         found = self.activations(inputs, stage)
         return [found[f"residual.{layer}"] for layer in range(self.config.model.depth + 1)]
 

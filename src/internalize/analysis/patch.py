@@ -9,16 +9,18 @@ another input    One symbol σ_t is changed and nothing else, so that q_t and al
                  and then wherever the states that depend on it are computed.
 another stage    The same input, read by the weights of another stage of the run.
 
+Of a network of the user's own, what each of its submodules gives is replaced in the place of the layers.
+
 Both read true sequences of the stage's own format (of two stages: the prompt alone) up to the place that says
 the last state. Only pairs on which the two answers differ are counted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from rich.console import Console
@@ -27,12 +29,14 @@ from torch import Tensor
 from internalize.analysis.arguments import Part, PatchArguments
 from internalize.analysis.lens import SHADES, position_names, some_layers
 from internalize.analysis.open_run import OpenChain, open_chain, stream
+from internalize.analysis.probe import MOST_MODULES, Layer, layer_name
 from internalize.display.plots import new_figure, ticks
 from internalize.display.terminal import errors_console, results_table
 from internalize.errors import require
 from internalize.kinds.entrance import Moment
-from internalize.measure.probes import Change, activations, run_with_changes
-from internalize.models.gpt2 import GPT2
+from internalize.measure.activations import Change, activations, choose_modules, run_with_changes
+from internalize.models.language_model import LanguageModel
+from internalize.models.own_network import OwnNetwork
 from internalize.statistics import Rate
 
 if TYPE_CHECKING:
@@ -46,7 +50,7 @@ MOST_CASES = 6
 class Reader:
     """A model and the (pairs, length) tokens that it reads."""
 
-    model: GPT2
+    model: LanguageModel
     tokens: Tensor
 
 
@@ -56,8 +60,8 @@ class PatchMap:
 
     case: str
     """What differs: `σ3`, or `stage 1`."""
-    layers: tuple[int, ...]
-    """0 is the embedding."""
+    layers: tuple[Layer, ...]
+    """0 is the embedding; of a network of one's own the names of its submodules."""
     moved: Tensor
     """(layers, positions) int64: pairs whose answer became the other's."""
     pairs: int
@@ -77,7 +81,8 @@ class Patched:
 
     title: str
     moment: Moment
-    part: Part
+    part: Part | Literal["output"]
+    """What is replaced: a part of a layer, or the output of a submodule of a network of one's own."""
     positions: tuple[str, ...]
     maps: tuple[PatchMap, ...]
 
@@ -108,7 +113,13 @@ class Patched:
 
 
 def patch_inputs(
-    chain: OpenChain, stage: int | None, part: Part, symbols: tuple[int, ...], samples: int, seed: int
+    chain: OpenChain,
+    stage: int | None,
+    part: Part,
+    symbols: tuple[int, ...],
+    samples: int,
+    seed: int,
+    modules: Sequence[str] = (),
 ) -> Patched:
     """One map for every σ_t to change. symbols: their numbers t; evenly spread ones if none is given."""
     task, renderer, T = chain.experiment.task, chain.experiment.renderer, chain.horizon
@@ -118,7 +129,8 @@ def patch_inputs(
     moment = chain.moment(stage)
     model, shown = chain.model(moment.stage), chain.own_shown(moment.stage)
     drawn = chain.draw(chain.experiment.inputs, samples, seed, "patch")
-    maps = []
+    tokens = renderer.sequence(drawn.symbols, drawn.states, shown)[:, :-2]
+    places, maps = places_of(model, part, modules, tokens.shape[1]), []
     for t in symbols or _spread(T):
         changed = drawn.symbols.clone()
         generator = stream(seed, f"patch/{t}", changed.device)
@@ -126,15 +138,20 @@ def patch_inputs(
         steps = torch.randint(1, task.symbols, size, generator=generator, device=changed.device)
         changed[:, t - 1] = (changed[:, t - 1] + steps) % task.symbols
         other = task.trace(changed, renderer.initial_state)
-        tokens = renderer.sequence(drawn.symbols, drawn.states, shown)[:, :-2]
         source = Reader(model, renderer.sequence(changed, other, shown)[:, :-2])
         first = renderer.vocabulary.first_state
-        maps.append(patch_map(Reader(model, tokens), source, f"σ{t}", part, first, task.states))
-    return Patched(chain.title, moment, part, position_names(renderer, shown)[:-1], tuple(maps))
+        maps.append(patch_map(Reader(model, tokens), source, f"σ{t}", places, first, task.states))
+    return Patched(chain.title, moment, _what(model, part), position_names(renderer, shown)[:-1], tuple(maps))
 
 
 def patch_stages(
-    chain: OpenChain, stage: int | None, source_stage: int, part: Part, samples: int, seed: int
+    chain: OpenChain,
+    stage: int | None,
+    source_stage: int,
+    part: Part,
+    samples: int,
+    seed: int,
+    modules: Sequence[str] = (),
 ) -> Patched:
     """The weights of another stage on the same prompts: where does what they know come in?"""
     renderer, task = chain.experiment.renderer, chain.experiment.task
@@ -142,30 +159,46 @@ def patch_stages(
     drawn = chain.draw(chain.experiment.inputs, samples, seed, "patch")
     prompt = renderer.prompt(drawn.symbols, 2)
     base, source = (Reader(chain.model(number), prompt) for number in (moment.stage, source_stage))
-    found = patch_map(base, source, f"stage {source_stage}", part, renderer.vocabulary.first_state, task.states)
-    return Patched(chain.title, moment, part, position_names(renderer, ()), (found,))
+    places, first = places_of(base.model, part, modules, prompt.shape[1]), renderer.vocabulary.first_state
+    found = patch_map(base, source, f"stage {source_stage}", places, first, task.states)
+    return Patched(chain.title, moment, _what(base.model, part), position_names(renderer, ()), (found,))
 
 
-def patch_map(base: Reader, source: Reader, case: str, part: Part, first_state: int, states: int) -> PatchMap:
+def places_of(model: LanguageModel, part: Part, modules: Sequence[str], length: int) -> dict[Layer, str]:
+    """What is replaced: the layer, or the user's submodule → the name of the activation."""
+    if isinstance(model, OwnNetwork):
+        instead = "is for the built-in GPT-2; of a network of your own name submodules with --modules"
+        require(part == "residual", "part", instead)
+        return {name: name for name in choose_modules(model, modules, length)}
+    require(not modules, "modules", "is for networks of your own; the built-in GPT-2 has --part")
+    return {layer: f"{part}.{layer}" for layer in range(0 if part == "residual" else 1, model.config.depth + 1)}
+
+
+def _what(model: LanguageModel, part: Part) -> Part | Literal["output"]:
+    return "output" if isinstance(model, OwnNetwork) else part
+
+
+def patch_map(
+    base: Reader, source: Reader, case: str, places: Mapping[Layer, str], first_state: int, states: int
+) -> PatchMap:
     """Every layer and position of `base` in turn gets what `source` has there."""
     last = base.tokens.shape[1] - 1
 
     def word(logits: Tensor) -> Tensor:
         return logits[:, -1, first_state : first_state + states].argmax(dim=-1)
 
-    theirs = activations(source.model, source.tokens)
+    theirs = activations(source.model, source.tokens, list(places.values()))
     said, wanted = word(base.model(base.tokens, first=last)[0]), word(theirs["logits"])
     differ = torch.nonzero(said != wanted)[:, 0]
-    layers = tuple(range(0 if part == "residual" else 1, base.model.config.depth + 1))
-    moved = torch.zeros(len(layers), last + 1, dtype=torch.int64)
+    moved = torch.zeros(len(places), last + 1, dtype=torch.int64)
     if len(differ):
-        for i, layer in enumerate(layers):
-            given = theirs[f"{part}.{layer}"][differ]
+        for i, name in enumerate(places.values()):
+            given = theirs[name][differ]
             for position in range(last + 1):
-                changes = {f"{part}.{layer}": put(given, position)}
+                changes = {name: put(given, position)}
                 logits = run_with_changes(base.model, base.tokens[differ], changes, first=last)
                 moved[i, position] = int((word(logits) == wanted[differ]).sum())
-    return PatchMap(case, layers, moved, len(differ))
+    return PatchMap(case, tuple(places), moved, len(differ))
 
 
 def put(given: Tensor, position: int) -> Change:
@@ -193,8 +226,9 @@ def draw_patched(patched: Patched) -> Figure:
     columns = min(3, len(patched.maps))
     rows = -(-len(patched.maps) // columns)
     layers, positions = patched.maps[0].layers, patched.positions
-    width = 1.8 + columns * max(2.8, min(0.26 * len(positions), 4.8))
-    height = 1.5 + rows * (0.9 + 0.22 * min(len(layers), 12))
+    names = 0.06 * max(len(layer_name(layer)) for layer in layers)  # inches beside each map
+    width = 1.4 + columns * (names + max(2.8, min(0.26 * len(positions), 4.8)))
+    height = 1.5 + rows * (0.9 + 0.22 * min(len(layers), MOST_MODULES))
     figure, axes = new_figure(rows, columns, width=width, height=height, squeeze=False)
     image: Any = None
     for found, panel in zip(patched.maps, axes.flat, strict=False):
@@ -203,20 +237,18 @@ def draw_patched(patched: Patched) -> Figure:
         panel.grid(False)
         what = "another" if found.case.startswith("σ") else "taken from"
         panel.set_title(f"{what} {found.case} ({found.pairs} pairs)", fontsize=8)
-        marks = some_layers(len(layers))
-        panel.set_yticks(marks, [_layer(layers[i]) for i in marks], fontsize=7)
+        own = isinstance(layers[0], str)
+        marks = ticks(len(layers), MOST_MODULES) if own else some_layers(len(layers))
+        panel.set_yticks(marks, [layer_name(layers[i]) for i in marks], fontsize=7)
         places = ticks(len(positions), 9)
         panel.set_xticks(places, [positions[i] for i in places], fontsize=7, rotation=60)
     for panel in list(axes.flat)[len(patched.maps) :]:
         panel.set_visible(False)
     figure.colorbar(image, ax=axes, label="answers that become the other's", format="{x:.0%}", shrink=0.8)
-    what = f"{patched.part} replaced at one layer and position"
+    place = "submodule" if patched.part == "output" else "layer"
+    what = f"{patched.part} replaced at one {place} and position"
     figure.suptitle(f"{patched.title}, {patched.moment}\n{what}", fontsize=10)
     return figure
-
-
-def _layer(layer: int) -> str:
-    return "input" if layer == 0 else f"layer {layer}"
 
 
 # The command ---------------------------------------------------------------------------------------------
@@ -232,7 +264,7 @@ def patch_command(arguments: PatchArguments) -> None:
         require(unused, "symbols", "must be left out with --source-stage: no symbol is changed then")
         find = partial(patch_stages, chain, arguments.stage, arguments.source_stage, arguments.part)
     with errors_console().status("patching"):
-        found = find(arguments.samples, arguments.seed)
+        found = find(arguments.samples, arguments.seed, arguments.modules)
     out = arguments.folder(chain.run.path)
     out.csv("patch", found.rows())
     out.json("patch", found.to_json())
@@ -247,7 +279,9 @@ def _print_patched(found: Patched, console: Console) -> None:
             place = each.strongest(i)
             rate = each.rate(i, place)
             where = found.positions[place] if rate else "–"
-            rows.append([each.case, _layer(layer), where, str(rate) if rate else "the answers never differ"])
+            rows.append(
+                [each.case, layer_name(layer), where, str(rate) if rate else "the answers never differ"]
+            )
     title = f"{found.title}, {found.moment}: {found.part} replaced"
     columns = ["differs", "after", "strongest position", "answers that become the other's"]
     console.print(results_table(title, columns, rows))

@@ -1,11 +1,13 @@
 """`internalize probe`: where in the model is each state, though it is no longer spoken?
 
 Linear probes (measure/probes.py) with their controls for every layer, position and state; beside them what the
-layers would say and where they look (lens.py).
+layers would say and where they look (lens.py). Of a network of the user's own, what each of its submodules
+gives is probed in the place of the layers. Lens and attention are left out: they need the layers of GPT-2.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -25,6 +27,7 @@ from internalize.analysis.lens import (
     look,
     mark_prompt,
     name_positions,
+    position_names,
     some_layers,
 )
 from internalize.analysis.open_run import OpenChain, open_chain, stream
@@ -33,8 +36,11 @@ from internalize.display.plots import PALETTE, new_figure, ticks
 from internalize.display.terminal import errors_console, results_table
 from internalize.errors import require
 from internalize.kinds.entrance import Moment
+from internalize.measure.activations import activations, choose_modules
 from internalize.measure.probes import ProbeHits, ReadStream, fit_probes
 from internalize.models.gpt2 import GPT2, run_with_attention
+from internalize.models.language_model import LanguageModel
+from internalize.models.own_network import OwnNetwork
 from internalize.statistics import Rate
 
 if TYPE_CHECKING:
@@ -42,6 +48,10 @@ if TYPE_CHECKING:
 
 LOOKED_AT = 1_000
 """Inputs for lens and attention, at most."""
+Layer = int | str
+"""The number of a layer, 0 for the embedding; of a network of one's own the name of a submodule."""
+MOST_MODULES = 16
+"""Names of submodules that fit beside a map."""
 LABEL = "read rightly, from chance (0) to always (1)"
 
 
@@ -52,7 +62,7 @@ class BestPlace:
     t: int
     spoken: bool
     """Whether the format shows q_t at all."""
-    layer: int
+    layer: Layer
     position: str
     right: Rate
     untrained: float
@@ -69,18 +79,21 @@ class Hidden:
     title: str
     moment: Moment
     inputs: str
+    shown: Shown
+    """The states in the answer that was read."""
+    positions: tuple[str, ...]
+    """The names of the places."""
+    layers: tuple[Layer, ...]
     trained: ProbeHits
     untrained: ProbeHits
-    lens: Lens
+    lens: Lens | None
+    """None for a network of the user's own."""
     mass: tuple[Mass, ...]
 
     @property
-    def shown(self) -> Shown:
-        return self.lens.shown
-
-    @property
-    def positions(self) -> tuple[str, ...]:
-        return self.lens.positions
+    def start(self) -> int:
+        """The place where the answer begins: it says the first state."""
+        return len(self.positions) - len(self.shown) - 1
 
     @property
     def horizon(self) -> int:
@@ -97,7 +110,7 @@ class Hidden:
         return BestPlace(
             t=t,
             spoken=t in self.shown,
-            layer=layer,
+            layer=self.layers[layer],
             position=self.positions[position],
             right=self.trained.rate(layer, position, t),
             untrained=float(self.untrained.accuracy[:, :end, t - 1].max()),
@@ -109,41 +122,52 @@ class Hidden:
         """One row for each probe."""
         controls = self.untrained.accuracy, self.trained.shuffled.double() / self.trained.held_out
         rows: list[dict[str, object]] = []
-        for layer, places in enumerate(self.trained.accuracy):
+        for layer, (name, places) in enumerate(zip(self.layers, self.trained.accuracy, strict=True)):
             for place, accuracies in enumerate(places.tolist()):
                 for t, accuracy in enumerate(accuracies, start=1):
                     rate = self.trained.rate(layer, place, t)
-                    row = {"layer": layer, "position": self.positions[place], "t": t, "accuracy": accuracy}
+                    row = {"layer": name, "position": self.positions[place], "t": t, "accuracy": accuracy}
                     row |= {"low": rate.interval.low, "high": rate.interval.high, "n": rate.trials}
                     row |= {
                         "untrained": float(controls[0][layer, place, t - 1]),
                         "shuffled": float(controls[1][layer, place, t - 1]),
-                        "lens": float(self.lens.states[layer, place, t - 1]),
                         "spoken": place >= self.unspoken(t),
                     }
+                    if self.lens is not None:
+                        row["lens"] = float(self.lens.states[layer, place, t - 1])
                     rows.append(row)
         return rows
 
     def to_json(self) -> dict[str, object]:
+        seen = {}
+        if self.lens is not None:
+            seen["lens_next_token"] = self.lens.next_token.tolist()
+            seen["attention_mass"] = [asdict(mass) for mass in self.mass]
         return {
             "run": self.title,
             **self.moment.to_json(),
             "inputs": self.inputs,
             "shown": list(self.shown),
             "positions": list(self.positions),
+            "layers": list(self.layers),
             "best": [_best_json(self.best(t)) for t in range(1, self.horizon + 1)],
-            "lens_next_token": self.lens.next_token.tolist(),
-            "attention_mass": [asdict(mass) for mass in self.mass],
+            **seen,
             "probes": self.rows(),
         }
 
 
 def look_inside(
-    chain: OpenChain, stage: int | None, samples: int, seed: int = 0, budget: int | None = None
+    chain: OpenChain,
+    stage: int | None,
+    samples: int,
+    seed: int = 0,
+    budget: int | None = None,
+    modules: Sequence[str] = (),
 ) -> Hidden:
     """samples: inputs, two thirds of them to fit the probes and the rest to test them.
 
     budget: for mixtures, tokens of the answer that is read, EOS included; the direct answer if not given.
+    modules: of a network of the user's own, the names or patterns of submodules; all if none is given.
     """
     require(samples >= 30, "samples", f"probes need at least 30 inputs, got {samples}")
     moment = chain.moment(stage)
@@ -152,30 +176,52 @@ def look_inside(
     examples = chain.draw(inputs, samples, seed, "probe")
     tokens = renderer.sequence(examples.symbols, examples.states, shown)[:, :-1]
     model = chain.model(moment.stage)
+    names = layers_of(model, modules, tokens.shape[1])
 
-    def probe(model: GPT2) -> ProbeHits:
+    def probe(model: LanguageModel) -> ProbeHits:
         shuffles = stream(seed, "probe/shuffled labels")
         classes = experiment.task.states
-        return fit_probes(stream_of(model), tokens, examples.states[:, 1:], classes, 2 * samples // 3, shuffles)
+        read = stream_of(model, names)
+        return fit_probes(read, tokens, examples.states[:, 1:], classes, 2 * samples // 3, shuffles)
 
     few = slice(0, LOOKED_AT)
-    lens = look(model, renderer, examples.symbols[few], examples.states[few], shown)
+    lens = None
+    if isinstance(model, GPT2):
+        lens = look(model, renderer, examples.symbols[few], examples.states[few], shown)
     return Hidden(
         title=chain.title,
         moment=moment,
         inputs=inputs.name,
+        shown=shown,
+        positions=position_names(renderer, shown),
+        layers=names,
         trained=probe(model),
         untrained=probe(chain.untrained()),
         lens=lens,
-        mass=tuple(attention_mass(lens, renderer, shown)),
+        mass=() if lens is None else tuple(attention_mass(lens, renderer, shown)),
     )
 
 
-def stream_of(model: GPT2) -> ReadStream:
-    """How to read the residual stream of a model, before the first and after every layer."""
+def layers_of(model: LanguageModel, modules: Sequence[str], length: int) -> tuple[Layer, ...]:
+    """What is probed: the numbers of the layers, or the names of a user's submodules."""
+    if isinstance(model, OwnNetwork):
+        return tuple(choose_modules(model, modules, length))
+    require(not modules, "modules", "is for networks of your own; of the built-in GPT-2 all layers are probed")
+    return tuple(range(model.config.depth + 1))
+
+
+def stream_of(model: LanguageModel, names: Sequence[Layer] = ()) -> ReadStream:
+    """How to read the residual stream of a model, before the first and after every layer.
+
+    names: of a user's network, the submodules whose outputs are read instead.
+    """
 
     def record(tokens: Tensor) -> list[Tensor]:
-        return run_with_attention(model, tokens)[1]
+        if isinstance(model, GPT2):
+            return run_with_attention(model, tokens)[1]
+        read = [str(name) for name in names]
+        found = activations(model, tokens, read)
+        return [found[name] for name in read]
 
     return record
 
@@ -221,13 +267,13 @@ def draw_probes(hidden: Hidden) -> Figure:
             image = panel.imshow(
                 probes.above_chance()[layer].T.numpy(), cmap=SHADES, vmin=0, vmax=1, aspect="auto"
             )
-            panel.set_title(f"{name}, {_layer(layer)}", fontsize=9)
-            mark_prompt(panel, hidden.lens)
+            panel.set_title(f"{name}, {_after(hidden.layers[layer])}", fontsize=9)
+            mark_prompt(panel, hidden.start)
             _mark_spoken(panel, hidden)
             marks = ticks(T, 9)
             panel.set_yticks(marks, [f"q{t + 1}" for t in marks], fontsize=8)
         axes[i, 0].set_ylabel("state")
-    name_positions(axes[1], hidden.lens)
+    name_positions(axes[1], hidden.positions)
     figure.colorbar(image, ax=axes, label=LABEL, shrink=0.8)
     what = "linear probes; right of the orange steps $q_t$ is spoken"
     figure.suptitle(f"{hidden.title}, {hidden.moment}: {what}", fontsize=10)
@@ -239,7 +285,9 @@ def draw_layer_maps(hidden: Hidden) -> Figure:
     T, layers = hidden.horizon, hidden.trained.hits.shape[0]
     columns = min(range(3, 6), key=lambda c: (-T % c, -c)) if T > 5 else T  # as few empty places as can be
     rows = -(-T // columns)
-    width, height = 1.4 + 2.5 * columns, 1.2 + rows * (0.75 + 0.2 * min(layers, 10))
+    names = 0.06 * max(len(layer_name(layer)) for layer in hidden.layers)  # inches beside the first map
+    width = 1.4 + names + 2.5 * columns
+    height = max(3.6, 1.2 + rows * (0.75 + 0.2 * min(layers, MOST_MODULES)))  # the scale's label needs as much
     figure, axes = new_figure(
         rows, columns, width=width, height=height, squeeze=False, sharex=True, sharey=True
     )
@@ -252,16 +300,16 @@ def draw_layer_maps(hidden: Hidden) -> Figure:
         image = panel.imshow(
             shares[..., t - 1].numpy(), cmap=SHADES, vmin=0, vmax=1, aspect="auto", origin="lower"
         )
-        mark_prompt(panel, hidden.lens)
+        mark_prompt(panel, hidden.start)
         panel.axvline(t - 1.5, color=PALETTE[1], linewidth=0.9)  # σ_t stands right of it
         best = hidden.best(t)
         panel.set_title(f"q{t}: best {best.right.value:.0%} (chance {best.chance:.0%})", fontsize=8)
-        marks = ticks(layers, 5)
-        panel.set_yticks(marks, ["input" if i == 0 else f"layer {i}" for i in marks], fontsize=7)
+        marks = ticks(layers, 5 if hidden.lens else MOST_MODULES)
+        panel.set_yticks(marks, [layer_name(hidden.layers[i]) for i in marks], fontsize=7)
     lowest = list(axes.flat)[max(0, T - columns) : T]
     for panel in lowest:
         panel.tick_params(labelbottom=True)
-    name_positions(lowest, hidden.lens)
+    name_positions(lowest, hidden.positions)
     figure.colorbar(image, ax=axes, label=LABEL, shrink=0.8)
     what = "linear probes for each state; from the orange line on, $σ_t$ has been read"
     figure.suptitle(f"{hidden.title}, {hidden.moment}: {what}", fontsize=10)
@@ -275,8 +323,17 @@ def _mark_spoken(panel: Any, hidden: Hidden) -> None:
         panel.plot([place - 0.5, place - 0.5], [t - 1.5, t - 0.5], color=PALETTE[1], linewidth=1.6)
 
 
-def _layer(layer: int) -> str:
+def _after(layer: Layer) -> str:
+    if isinstance(layer, str):
+        return layer
     return "embedding" if layer == 0 else f"after layer {layer}"
+
+
+def layer_name(layer: Layer) -> str:
+    """How it is called in tables and at axes."""
+    if isinstance(layer, str):
+        return layer
+    return "input" if layer == 0 else f"layer {layer}"
 
 
 # The command ---------------------------------------------------------------------------------------------
@@ -285,16 +342,19 @@ def _layer(layer: int) -> str:
 def probe_command(arguments: ProbeArguments) -> None:
     chain = open_chain(arguments.run, arguments.device)
     with errors_console().status("probing"):
-        found = look_inside(chain, arguments.stage, arguments.samples, arguments.seed, arguments.budget)
+        found = look_inside(
+            chain, arguments.stage, arguments.samples, arguments.seed, arguments.budget, arguments.modules
+        )
     out = arguments.folder(chain.run.path)
     out.csv("probe", found.rows())
     out.json("probe", found.to_json())
     out.figure("probe", draw_probes(found))
     out.figure("probe-layers", draw_layer_maps(found))
-    title = f"{found.title}, {found.moment}"
-    out.figure("lens", draw_lens(found.lens, title, float(found.trained.chance[-1])))
-    out.figure("attention", draw_attention(found.lens, title))
-    out.figure("heads", draw_heads(found.lens, title))
+    if found.lens is not None:
+        title = f"{found.title}, {found.moment}"
+        out.figure("lens", draw_lens(found.lens, title, float(found.trained.chance[-1])))
+        out.figure("attention", draw_attention(found.lens, title))
+        out.figure("heads", draw_heads(found.lens, title))
     arguments.present(found.to_json(), out, partial(_print_hidden, found))
 
 
@@ -302,12 +362,14 @@ def _print_hidden(found: Hidden, console: Console) -> None:
     rows = []
     for t in range(1, found.horizon + 1):
         best = found.best(t)
-        where = f"{best.position}, {'input' if best.layer == 0 else f'layer {best.layer}'}"
+        where = f"{best.position}, {layer_name(best.layer)}"
         controls = [f"{100 * value:.1f} %" for value in (best.untrained, best.shuffled, best.chance)]
         rows.append([f"q{t}", "yes" if best.spoken else "no", where, str(best.right), *controls])
     title = f"{found.title}, {found.moment}: where each state can be read before it is spoken"
     columns = ["state", "spoken", "best place", "probe", "untrained", "shuffled", "chance"]
     console.print(results_table(title, columns, rows))
+    if not found.mass:
+        return
     rows = [
         [
             f"q{mass.said}",

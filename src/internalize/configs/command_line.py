@@ -167,6 +167,8 @@ def _one_line(box: str, arguments: type[Any]) -> str:
         f.name for f in dataclasses.fields(arguments)
     }:
         message += " (name runs elsewhere by their path, such as FOLDER/RUN, or set INTERNALIZE_RUNS)"
+    elif (word := re.fullmatch(r"unknown: ([^-\s]\S*)", message)) and (flags := _taking(arguments, word[1])):
+        message += f" (did you mean {' or '.join(f'{flag} {word[1]}' for flag in flags)}?)"
     message = CHOICE.sub(lambda found: _wrong_choice(found, arguments), message)
     return message or "the arguments cannot be read; see --help"
 
@@ -209,6 +211,11 @@ def value_in(words: Sequence[str], option: str) -> str | None:
         elif word.startswith(f"{option}="):
             found = word.removeprefix(f"{option}=")
     return found
+
+
+def _taking(arguments: type[Any], word: str) -> list[str]:
+    """The options among whose values the word is."""
+    return [option for option, values in options_of(arguments).items() if word in (values or ())]
 
 
 def options_of(arguments: type[Any]) -> dict[str, tuple[str, ...] | None]:

@@ -23,7 +23,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
-from internalize.errors import BadInput
+from internalize.errors import BadInput, closest
 
 Copies = Mapping[str, Path]
 """Where the copied file behind a name is: name as written in the config → path. Empty: use the originals."""
@@ -70,8 +70,12 @@ def load_object(name: str, field: str, copies: Copies) -> tuple[Any, Source]:
     except (Exception, SystemExit) as error:  # a user's module may fail in any way
         raise _cannot_import(where, field, error) from error
     if not hasattr(module, attribute):
-        raise BadInput(field, f"module {where!r} has no attribute {attribute!r}")
+        raise BadInput(field, f"module {where!r} has no attribute {attribute!r}{_near(module, attribute)}")
     return getattr(module, attribute), Source(name, path)
+
+
+def _near(module: ModuleType, name: str) -> str:
+    return closest(name, [own for own in vars(module) if not own.startswith("_")])
 
 
 def find_source(name: str, field: str, copies: Copies) -> Source:

@@ -236,9 +236,11 @@ def find_curriculum(
     if is_object_name(method):
         made, source = load_object(method, field, copies)
         return _users_curriculum(made, method, horizon, field), source
+    bare = method.endswith(".py")
+    require(not bare, field, f"{method} is a file: name the curriculum in it, as {method}:Class")
     known = ", ".join(METHODS)
     raise BadInput(
-        field, f"unknown method {method!r}{closest(method, list(METHODS))}; known: {known}, or module:Class"
+        field, f"unknown method {method!r}{closest(method, list(METHODS))}; known: {known}, or file.py:Class"
     )
 
 

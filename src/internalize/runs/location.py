@@ -172,6 +172,12 @@ def hash_in_name(folder: str) -> str:
     return match.group(1) if match else ""
 
 
+def model_name(text: str) -> str | None:
+    """The run in RUN[@STAGE][:BUDGET]; None where what follows the run is no such thing."""
+    run = re.sub(r"(@\d+)?(:\d+)?$", "", text)
+    return None if set("@:") & set(run.rpartition("/")[2]) else run
+
+
 def split_stage(text: str, field: str) -> tuple[str, int | None]:
     """`RUN@STAGE` as the run and the stage's number; `RUN` alone has none. Folders above may have an @ too."""
     run, at, stage = text.rpartition("@")

@@ -42,6 +42,12 @@ def numbers(row: Mapping[str, Any]) -> dict[str, float]:
     }
 
 
+def results_of(summary: Mapping[str, Any]) -> dict[str, float]:
+    """The results of a finished run as numbers, `result/id_accuracy`; of yes and no, yes is 1."""
+    judged = {name: int(value) for name, value in summary.items() if isinstance(value, bool)}
+    return numbers({"event": "result", **summary, **judged})
+
+
 class TensorBoard:
     """Writes RUN/tensorboard/; look at many runs at once with `tensorboard --logdir runs`."""
 
@@ -67,8 +73,7 @@ class TensorBoard:
     def end(self, state: RunState, summary: Row) -> None:
         if self._writer is not None:
             if state == RunState.DONE:  # the tab HPARAMS compares finished runs by their settings and results
-                results = numbers({"event": "result", **summary})
-                self._writer.add_hparams(_settings(self._folder), results, run_name=".")
+                self._writer.add_hparams(_settings(self._folder), results_of(summary), run_name=".")
             self._writer.close()
 
 
@@ -91,7 +96,10 @@ class WeightsAndBiases:
             dir=str(folder),
             mode=os.environ.get("WANDB_MODE", "offline"),
             resume="allow",
+            # its own lines would tear the live view apart; WANDB_SILENT=false brings them back
+            settings={"silent": os.environ.get("WANDB_SILENT", "true").lower() not in ("false", "0")},
         )
+        self._session.define_metric("*", step_metric="step")  # curves over training steps, not over rows
 
     def stepped(self, stage: Stage) -> None:
         """Rows say all there is to draw."""
@@ -146,7 +154,7 @@ class MLflow:
 
     def end(self, state: RunState, summary: Row) -> None:
         if self._id:
-            for name, value in numbers({"event": "result", **summary}).items():
+            for name, value in results_of(summary).items():
                 self._client.log_metric(self._id, name, value)
             status = {RunState.DONE: "FINISHED", RunState.FAILED: "FAILED"}.get(state, "KILLED")
             self._client.set_terminated(self._id, status=status)

@@ -13,10 +13,13 @@ from internalize.contract import Json, Row, RunState, still_speaking
 from internalize.display.terminal import own_target
 from internalize.errors import BadInput, closest, require
 from internalize.runs.folder import Run
+from internalize.runs.location import run_folders
 from internalize.runs.provenance import seconds_in_all
 from internalize.runs.table import Table, flat
 from internalize.statistics import Rate
 from internalize.sweeps.sweep import Case, Sweep
+
+NOT_BEGUN = "not begun"
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,23 @@ class Collected:
     """Every other case, and why it has no row: not begun, running, interrupted, or failed and with what."""
     out: Path = Path()
     """The folder of its runs."""
+
+    def is_begun(self) -> bool:
+        """Whether any of its runs is there."""
+        return bool(self.rows) or any(reason != NOT_BEGUN for _, reason in self.missing)
+
+    def whereabouts(self) -> str:
+        """Where the runs were looked for, and how to name another folder."""
+        names = {case.prepared.folder(self.out).name for case in self.sweep.cases}
+        found = (Path(path) for path, _ in run_folders(self.out))
+        nearest = next((path.parent for path in found if path.name in names), "FOLDER")
+        looked = f"none of them is in {self.out}" + ("" if self.out.is_dir() else ", which is not there")
+        return f"{looked}; if the sweep wrote elsewhere, name that folder: --out {nearest}"
+
+    def require_rows(self) -> None:
+        """For whoever writes or draws them."""
+        where = "" if self.is_begun() else f"; {self.whereabouts()}"
+        require(bool(self.rows), "sweep", f"no run is finished: there is nothing to write{where}")
 
     def table(self) -> Table:
         """For files: lists as JSON text."""
@@ -84,7 +104,7 @@ def collect(sweep: Sweep, out: Path | str) -> Collected:
 
 def _row(case: Case, folder: Path) -> tuple[Row | None, str]:
     if not (folder / "config.json").exists():
-        return None, "not begun"
+        return None, NOT_BEGUN
     try:
         run = Run.at(folder)
     except BadInput as problem:
@@ -102,15 +122,27 @@ def _row(case: Case, folder: Path) -> tuple[Row | None, str]:
 def settings(sweep: Sweep) -> tuple[str, ...]:
     """The fields in which the sweep's configs differ, the seed aside; first those that it names itself.
 
-    The others follow from these: a preset is no longer in a config that it has filled in.
+    Of the others, those that its own fields do not decide: a preset is no longer in a config that it has filled
+    in, but what it gave for each method follows from the method.
     """
     configs = [config_fields(case) for case in sweep.cases]
     names = dict.fromkeys(name for fields in (sweep.cases[0].fields, *configs) for name in fields)
-    return tuple(
+    named = sweep.cases[0].fields
+    differing = [
         name
         for name in names
         if name != "seed" and len({_hashable(config.get(name)) for config in configs}) > 1
-    )
+    ]
+    chosen = [name for name in differing if name in named]
+
+    def is_decided(name: str) -> bool:
+        """Whether runs that agree in the sweep's own fields agree in this one, too."""
+        known: dict[tuple[Any, ...], Any] = {}
+        keys = (tuple(_hashable(config.get(other)) for other in chosen) for config in configs)
+        values = [_hashable(config.get(name)) for config in configs]
+        return all(known.setdefault(key, value) == value for key, value in zip(keys, values, strict=True))
+
+    return tuple(name for name in differing if name in named or not is_decided(name))
 
 
 def config_fields(case: Case) -> dict[str, Any]:

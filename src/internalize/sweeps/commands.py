@@ -47,7 +47,7 @@ from internalize.sweeps.run import (
     run_sweep,
     standing,
 )
-from internalize.sweeps.sweep import BadSweep, Sweep, find_sweep
+from internalize.sweeps.sweep import BadSweep, Sweep, find_sweep, require_there
 
 SweepName = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")]
 
@@ -81,6 +81,7 @@ class SweepArguments(TrustOption):
 
 def sweep_command(arguments: SweepArguments) -> int:
     execution = arguments.execution
+    require_there(arguments.file)  # before anything that computes is loaded
     require_possible(execution, arguments.backend, arguments.workers, arguments.retries, arguments.ray)
     with others_files() if arguments.dry_run else own_files():
         sweep = _find(arguments.file)
@@ -212,7 +213,7 @@ def collect_command(arguments: CollectArguments) -> int | None:
     by = arguments.by or settings(sweep)
     found = groups(collected, by, arguments.rate)
     if arguments.csv is not None or arguments.parquet is not None:
-        require(len(collected.rows) > 0, "sweep", "no run is finished: there is nothing to write")
+        collected.require_rows()
         for line in write_files(collected.table(), arguments.csv, arguments.parquet):
             remarks_console().print(line, soft_wrap=True)
     if arguments.plot is not None:
@@ -232,7 +233,7 @@ def _present(
     """The rates as a table for the terminal, or for a document; then what is missing."""
     results = arguments.rate or collected.outcomes()
     if arguments.markdown or arguments.latex:
-        require(bool(collected.rows), "sweep", "no run is finished: there is nothing to write")
+        collected.require_rows()
         cells = groups_cells(found, by, results)
         caption = groups_caption(collected.sweep.name)
         print(plain(markdown_table(*cells) if arguments.markdown else latex_table(*cells, caption)))

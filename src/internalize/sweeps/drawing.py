@@ -29,7 +29,7 @@ def draw_sweep(
     """Draw the finished runs, told apart by the fields `by`, into a file whose ending says the format."""
     kind = path.suffix.removeprefix(".").lower()
     require(kind in FORMATS, "plot", f"must end in .png, .svg or .pdf, got {path}")
-    require(bool(collected.rows), "sweep", "no run is finished: there is nothing to draw")
+    collected.require_rows()
     figure = {"rates": _rates, "curves": _curves, "survival": _survival}[picture](collected, by, results)
     make_folder(path.parent, "plot")
     try:

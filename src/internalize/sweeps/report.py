@@ -189,7 +189,7 @@ def collected_text(collected: Collected) -> str:
         named = _named_by_setting(cases)
         more = f"; and {len(named) - MOST_NAMED} more (--json names all)" if len(named) > MOST_NAMED else ""
         lines.append(f"missing {len(cases)}, {reason}: {'; '.join(named[:MOST_NAMED])}{more}")
-    return "\n".join(lines)
+    return "\n".join([*lines, *([] if collected.is_begun() else [collected.whereabouts()])])
 
 
 def _named_by_setting(cases: Sequence[Case]) -> list[str]:

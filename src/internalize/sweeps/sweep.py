@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
+from dataclasses import fields as fields_of
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +19,16 @@ from internalize.configs.codec import from_json, to_json
 from internalize.configs.files import read_data
 from internalize.configs.named import Untrusted, is_object_name, load_object, own_files
 from internalize.contract import Json
-from internalize.errors import BadInput, closest, require
+from internalize.errors import BadInput, closest, closest_file, require
 from internalize.kinds import find_kind
 from internalize.runs.table import flat
-from internalize.runtime.kind import Prepared, prepare_by
+from internalize.runtime.kind import Kind, Prepared, prepare_by
 
 Fields = dict[str, Json]
 MOST_RUNS = 100_000
 MOST_FIELDS = 1_000
 """Beyond these a sweep is a slip: each run is prepared, and each field compared with the others."""
-KEYS = ("name", "kind", "base", "grid", "zip", "cases", "seeds")
+KEYS = ("name", "kind", "preset", "base", "grid", "zip", "cases", "seeds")
 """What a sweep file may say."""
 
 
@@ -101,7 +102,8 @@ def _sweep(name: str, kind: str, base: Mapping[str, Any], axes: Axes, seeds: int
     for fields, seed in itertools.product(axes.combinations(), all_seeds):
         own = {**flat(fields, lists_as_text=False), "seed": seed}
         try:
-            config = from_json(found_kind.config, _filled_in(base, {**fields, "seed": seed}))
+            data = _from_preset(found_kind, _filled_in(base, {**fields, "seed": seed}))
+            config = from_json(found_kind.config, data)
             found.append(Case(prepare_by(found_kind, config), own))
         except Untrusted as problem:
             untrusted |= dict.fromkeys(problem.files)
@@ -142,6 +144,13 @@ def find_sweep(name: Path | str) -> Sweep:
     return found
 
 
+def require_there(name: str) -> None:
+    """Refuse a name that is a file's and leads nowhere."""
+    text, _ = _with_tier(name)
+    missing = not is_object_name(text) and not Path(text).exists()
+    require(not missing, "sweep", f"there is no file {text}{closest_file(Path(text))}")
+
+
 def _with_tier(text: str) -> tuple[str, str | None]:
     """`file.py:FIGURE@paper` as its two parts; a file's name may have an @ in it, too."""
     name, at, tier = text.rpartition("@")
@@ -164,10 +173,14 @@ def read_sweep(path: Path | str) -> Sweep:
         require(
             isinstance(data.get(key, {}), shape), key, f"must be a mapping of {word}, got {data.get(key)!r}"
         )
+    base = data.get("base") or {}
+    if "preset" in data:
+        require("preset" not in base, "base.preset", "is set twice: preset is a key of the file, too")
+        base = {"preset": data["preset"], **base}
     return _sweep(
         str(data.get("name", path.stem)),
         str(data.get("kind", "chain")),
-        data.get("base") or {},
+        base,
         Axes(data.get("cases"), data.get("zip"), data.get("grid")),
         data.get("seeds", 1),
     )
@@ -312,6 +325,17 @@ def _filled_in(base: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, 
     for name, value in (*base.items(), *fields.items()):
         _put(data, name.split("."), deepcopy(value), name)
     return data
+
+
+def _from_preset(kind: Kind, data: dict[str, Any]) -> dict[str, Any]:
+    """The fields over those of the preset that they name, as on the command line."""
+    if "preset" not in data or "preset" in {field.name for field in fields_of(kind.config)}:
+        return data
+    preset = getattr(kind, "preset", None)
+    if preset is None:
+        raise BadInput("preset", f"runs of {kind.name} have no presets: leave it out")
+    own = {name: value for name, value in data.items() if name != "preset"}
+    return _filled_in(to_json(preset(data["preset"], own)), own)
 
 
 def _put(data: dict[str, Any], path: Sequence[str], value: Any, name: str) -> None:

@@ -170,7 +170,7 @@ def _single(text: str, field: str) -> Semiautomaton:
     form = _FORM.fullmatch(text)
     if form is None or (form["n"] is None and form["family"] != "flipflop"):
         names = ", ".join([*(f"{family}<n>" for family in FAMILIES), "Q8"])
-        near = closest_file(Path(f"{text}.json"))
+        near = closest_file(Path(f"{text}.json")) or closest_file(Path(text))
         known = (
             f"{names}, products like C2xC3, regex:(0|1)*11, a .json, .yaml or .fsm file, or module:attribute"
         )

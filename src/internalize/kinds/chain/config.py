@@ -232,6 +232,7 @@ class ChainConfig:
         self, task: Semiautomaton, curriculum: Curriculum, copies: Copies
     ) -> tuple[Source | None, Source | None]:
         """Refuse a network that cannot be made, and weights that do not fit it. Returns the user's files."""
+        weights = None if self.init_from is None else find_weights(self.init_from, copies)
         import torch
 
         from internalize.models.huggingface import starting_weights
@@ -242,7 +243,6 @@ class ChainConfig:
         make_model, network_source = find_network(self.model, copies)
         with torch.device("meta"):  # of GPT-2 only the shapes are needed
             model = make_model(language.vocabulary.size, language.context)
-        weights = None if self.init_from is None else find_weights(self.init_from, copies)
         if weights is not None:
             starting_weights(model, weights.path, "init-from")
         if isinstance(model, OwnNetwork):

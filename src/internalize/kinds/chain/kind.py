@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from internalize.configs.named import Copies
 from internalize.display.terminal import accuracy_told, readable
@@ -57,6 +57,12 @@ class ChainKind:
         chance=chance_of,
         samples_per_step=lambda config: config.batch,
     )
+
+    def preset(self, name: Any, fields: Mapping[str, Any]) -> ChainConfig:
+        """What fields of a sweep depart from that begin with a preset."""
+        from internalize.kinds.chain.presets import preset_of_fields
+
+        return preset_of_fields(name, fields)
 
     def prepare(self, config: ChainConfig, copies: Copies) -> Prepared:
         sources = config.check(copies)

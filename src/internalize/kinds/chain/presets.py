@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 from internalize.configs.command_line import value_in
 from internalize.curricula import ScheduleConfig
@@ -69,11 +69,23 @@ def preset_in(words: Sequence[str]) -> ChainConfig | None:
     named = value_in(words, "--preset")
     if named is None:
         return None
+    told = {name: value_in(words, f"--{name}") for name in ("method", "model.positions", "model.network")}
+    return fitted_preset(named, told["method"], told["model.positions"], told["model.network"])
+
+
+def preset_of_fields(named: Any, fields: Mapping[str, Any]) -> ChainConfig:
+    """The same for the fields of a file: method, model, …, as JSON has them."""
+    group = fields.get("model")
+    model: Mapping[str, Any] = group if isinstance(group, Mapping) else {}
+    return fitted_preset(str(named), fields.get("method"), model.get("positions"), model.get("network"))
+
+
+def fitted_preset(named: str, method: str | None, positions: str | None, network: str | None) -> ChainConfig:
+    """The preset of that name for a method and a model; None is what the preset itself has."""
     for name, config in PRESETS.items():
         if name == named:
-            absolute = value_in(words, "--model.positions") in (None, "absolute")
-            learned = absolute and value_in(words, "--model.network") is None
-            chosen = fitted(config, value_in(words, "--method") or config.method)
+            chosen = fitted(config, str(method or config.method))
+            learned = positions in (None, "absolute") and network is None
             return chosen if learned else replace(chosen, keep_positions=None)  # which only learned ones have
     raise BadInput(
         "preset", f"must be one of {', '.join(PRESETS)}{closest(named, list(PRESETS))}; got {named!r}"
