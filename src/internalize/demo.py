@@ -38,8 +38,9 @@ METHODS = {"cot": "out loud (CoT)", "e2e": "at once, untaught (E2E)", "left": "i
 TIMED_ANSWERS = 1_000
 
 SETTING = replace(LAPTOP, task="C3", horizon=16, iterations=20_000, rehearsal=0.5)
-"""The recipe as it was when ten seeds of the demo were measured: it still rehearsed. Each way may take so many iterations, and stops when it has learned its task; more than 43 million inputs are
-possible, of which a run sees six in a hundred at most. The README says what came out over ten seeds."""
+"""The recipe as it was when ten seeds of the demo were measured: it still rehearsed. Each way may take so many
+iterations, and stops when it has learned its task; more than 43 million inputs are possible, of
+which a run sees six in a hundred at most. The README says what came out over ten seeds."""
 
 
 @dataclass(frozen=True)
