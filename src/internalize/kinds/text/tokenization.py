@@ -88,6 +88,7 @@ def read_tokenizer(folder: Path, field: str, budgets: int) -> Any:
     there = folder.is_dir() and any((folder / name).is_file() for name in TOKENIZER_FILES)
     lacks = f"{folder} has no tokenizer (none of {', '.join(TOKENIZER_FILES[:3])})"
     require(there, field, f"{lacks}; name one by --tokenizer DIR, characters or words")
+    require_plain_files(folder, field)
     from transformers import AutoTokenizer
 
     from internalize.kinds.text.network import quietly
@@ -109,6 +110,13 @@ def read_tokenizer(folder: Path, field: str, budgets: int) -> Any:
         backend.no_truncation()
         backend.no_padding()
     return tokenizer
+
+
+def require_plain_files(folder: Path, field: str) -> None:
+    """Whatever is in a folder, the library may open it: a FIFO would be waited for, a device read forever."""
+    for path in folder.iterdir():
+        plain = path.is_file() or path.is_dir() or not path.exists()
+        require(plain, field, f"{path} must be a plain file")
 
 
 @dataclass(frozen=True, eq=False)
