@@ -13,13 +13,13 @@ import pytest
 from internalize.errors import BadInput
 from internalize.kinds.text.network import build, find_model
 from internalize.kinds.text.rows import RowsConfig, read_rows
-from internalize.kinds.text.tokenization import read_tokenizer
+from internalize.kinds.text.tokenization import TextTokenizer, read_tokenizer
 from tests.hostile.laboratory import GOLDEN
 from tests.kinds.text.toys import SHAPES
 
 MODEL = next(iter(GOLDEN.glob("C2-T3-left-s0-*"))) / "model"
 """A folder of GPT-2 with its tokenizer."""
-SOMEBODYS = {name: "evil.Thing" for name in ("AutoConfig", "AutoModel", "AutoModelForCausalLM", "AutoTokenizer")}
+SOMEBODYS = dict.fromkeys(("AutoConfig", "AutoModel", "AutoModelForCausalLM", "AutoTokenizer"), "evil.Thing")
 
 
 def folder_with(tmp_path: Path, **fields: Any) -> Path:
@@ -97,6 +97,22 @@ def test_a_config_that_is_none(content: str, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(content)
     with pytest.raises(BadInput, match="model: "):
         find_model(str(tmp_path / "config.json"), 0.0, None)
+
+
+def test_words_that_a_tokenizer_does_not_know() -> None:
+    """One of words, without a word for the others, such as those of the models that this package writes."""
+    tokenizer = TextTokenizer.of(str(MODEL), read_tokenizer(MODEL, "tokenizer", 0), 0)
+    with pytest.raises(BadInput, match=r"the tokenizer in .* cannot be used: .*UNK"):
+        tokenizer.encode(["what nobody has said"])
+
+
+def test_a_tokenizer_that_is_none(tmp_path: Path) -> None:
+    folder = folder_with(tmp_path)
+    for content in ("", "{", "[]", '{"version": "1.0", "model": 3}', '{"added_tokens": [{"id": -1}]}'):
+        (folder / "tokenizer.json").write_text(content)
+        with pytest.raises(BadInput, match=r"the tokenizer in .* cannot be used") as refused:
+            read_tokenizer(folder, "tokenizer", 0)
+        assert "\n" not in str(refused.value)
 
 
 def test_nothing_is_waited_for(tmp_path: Path) -> None:
