@@ -310,17 +310,19 @@ class Run:
         return dict(status["summary"])
 
     def metrics(self, event: str | None = None) -> Table:
-        """All rows, or those of one event: `train` or `evaluation`."""
+        """All rows as they are, or those of one event, `train` or `evaluation`, to compute with: looked at."""
         path = self.path / "metrics.jsonl"
         try:
             if (self.path / MANIFEST).exists():
                 require_unchanged(self.path, path.name, read_plain(path))
-            kind = self._read_object("config.json").get("kind")
-            rows = Table([require_measurements(row, kind) for row in read_rows(path)])
+            rows = read_rows(path)
+            if event is not None:
+                kind = self._read_object("config.json").get("kind")
+                rows = [require_measurements(row, kind) for row in rows if row.get("event") == event]
         except (OSError, Unreadable) as error:
             why = f"{path} {reason_of(error)}; what can be done: internalize runs verify {self.path}"
             raise BadInput("run", why) from None
-        return rows if event is None else Table(rows.where(event=event).rows)
+        return Table(rows)
 
     # Weights ---------------------------------------------------------------------------------------------
 
