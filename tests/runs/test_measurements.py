@@ -34,6 +34,22 @@ def test_an_entry_is_what_its_name_says(name: str, value: Any) -> None:
         require_measurements(GOOD | {name: value})
 
 
+@pytest.mark.parametrize("name", ["iteration", "stage", "loss", "worst_loss", "token_accuracy"])
+def test_a_row_of_text_without_what_is_always_measured(name: str) -> None:
+    row: Row = {
+        "event": "train",
+        "iteration": 1,
+        "stage": 1,
+        "loss": 1.0,
+        "worst_loss": 2.0,
+        "token_accuracy": 0.5,
+    }
+    assert require_measurements(row, "text") == row
+    del row[name]
+    with pytest.raises(Unreadable, match=f"a row of train without {name}"):
+        require_measurements(row, "text")
+
+
 def test_other_kinds_measure_what_they_like() -> None:
     row: Row = {"event": "evaluation", "step": 1, "heights": [1, "x"], "clauses": {}, "loss_by_place": [1.0]}
     assert require_measurements(row, "mine") == row
@@ -44,7 +60,8 @@ def test_golden_rows_have_what_is_needed(kind: str) -> None:
     """Older runs of every kind stay readable."""
     for config in GOLDEN.glob("*/config.json"):
         if json.loads(config.read_text())["kind"] == kind:
-            assert len(Run(config.parent).metrics()) > 0
+            run = Run(config.parent)
+            assert len(run.metrics("train")) + len(run.metrics("evaluation")) == len(run.metrics()) > 0
 
 
 COMMANDS = [

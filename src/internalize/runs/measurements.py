@@ -34,7 +34,7 @@ TEXT: Check = ("text", lambda value: isinstance(value, str))
 
 BY_NAME: Mapping[str, Check] = {
     "event": TEXT,
-    **dict.fromkeys(("iteration", "stage", "step", "round", "phase"), COUNT),
+    **dict.fromkeys(("iteration", "stage", "step", "round", "phase", "phase_steps"), COUNT),
     **dict.fromkeys(("loss", "worst_loss", "policy_loss", "value_loss", "gap", "match_score"), NUMBER),
     **dict.fromkeys(("samples", "operations", "flops", "forward_passes", "response_length"), NUMBER),
     **dict.fromkeys(("agreement", "raw_optimal_rate", "search_optimal_rate", "chance_rate"), SHARE),
@@ -49,12 +49,12 @@ BY_END: Mapping[str, Check] = {
 NEEDED: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("chain", "train"): ("iteration", "stage", "loss"),
     ("chain", "evaluation"): ("iteration", "stage", "id_accuracy"),
-    ("text", "train"): ("iteration", "stage", "loss"),
-    ("text", "evaluation"): ("iteration", "stage"),
+    ("text", "train"): ("iteration", "stage", "loss", "worst_loss", "token_accuracy"),
+    ("text", "evaluation"): ("iteration", "stage", "id_accuracy"),
     ("hints", "train"): ("step", "samples", "stage", "loss"),
     ("hints", "evaluation"): ("step", "samples", "stage", "accuracy"),
     ("parity", "train"): ("phase", "step", "loss"),
-    ("parity", "evaluation"): ("phase", "step"),
+    ("parity", "evaluation"): ("phase", "step", "phase_steps", "loss"),
     ("selfplay", "train"): ("round", "step", "loss"),
     ("selfplay", "evaluation"): ("round", "step", "raw_accuracy", "search_accuracy", "agreement"),
 }
