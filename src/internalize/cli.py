@@ -19,7 +19,16 @@ from typing import Any, NamedTuple
 from internalize.configs.command_line import parse
 from internalize.configs.files import dropping_remarks, lead_nowhere, outliving_the_reader, require_plain
 from internalize.configs.named import trusting
-from internalize.errors import BadInput, Interrupted, RunFailed, RunWarning, closest, require, require_seed
+from internalize.errors import (
+    BadInput,
+    Interrupted,
+    RunFailed,
+    RunWarning,
+    closest,
+    is_out_of_memory,
+    require,
+    require_seed,
+)
 from internalize.help import overview
 
 
@@ -222,7 +231,7 @@ def _say(text: str) -> None:
 
 def _told(error: Exception) -> tuple[str, int] | None:
     """The line and the exit code for an error that is no mistake of this package; None for one that is."""
-    if _is_out_of_memory(error):
+    if is_out_of_memory(error):
         asked = re.search(r"allocate ([\d.]+ \w+)", str(error))
         more = f" for {asked[1]} more" if asked else ""
         return f"not enough memory{more}; a smaller batch, model or number of samples needs less", 1
@@ -328,12 +337,6 @@ def _own_way(name: str, arguments: Any) -> Callable[[Any], int | None] | None:
             find_folder(run, field)
     asked = named["run"] or named["fast"]
     return None if asked is None else own_command(name, str(asked))
-
-
-def _is_out_of_memory(error: Exception) -> bool:
-    """Torch says it in words: on the processor, on a GPU, and of sizes beyond any memory."""
-    words = ("can't allocate memory", "out of memory", "Storage size calculation overflowed")
-    return isinstance(error, MemoryError) or any(text in str(error) for text in words)
 
 
 def _warn_in_one_line(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:

@@ -43,6 +43,12 @@ class RunWarning(UserWarning):
     """Something about a run that its user should know, and that does not stop it."""
 
 
+def is_out_of_memory(error: Exception) -> bool:
+    """Torch says it in words: on the processor, on a GPU, and of sizes beyond any memory."""
+    words = ("can't allocate memory", "out of memory", "Storage size calculation overflowed")
+    return isinstance(error, MemoryError) or any(text in str(error) for text in words)
+
+
 def require(condition: bool, field: str, message: str) -> None:
     """Raise `BadInput` for the field unless the condition holds."""
     if not condition:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.hostile.children import Children
-from tests.hostile.laboratory import build
+from tests.hostile.laboratory import Copy, build
 
 
 @pytest.fixture(scope="session")
@@ -28,11 +27,4 @@ def laboratory(children: Children, tmp_path_factory: pytest.TempPathFactory) -> 
 @pytest.fixture
 def fresh(laboratory: Path, tmp_path: Path) -> Callable[[], Path]:
     """Makes a copy of the laboratory in place of the one before."""
-
-    def make() -> Path:
-        there = tmp_path / "lab"
-        shutil.rmtree(there, ignore_errors=True)
-        shutil.copytree(laboratory, there, symlinks=True)
-        return there
-
-    return make
+    return Copy(laboratory, tmp_path / "lab").restore

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -110,6 +111,59 @@ def build(folder: Path, children: Children) -> Path:
     for index in folder.glob("runs/.index*"):
         index.unlink()
     return folder
+
+
+class Copy:
+    """A copy of a folder that is made whole again after each attack.
+
+    Only what has changed is copied anew, which is known by the inode and its times: to copy all would take more
+    of the processor than most commands do.
+    """
+
+    def __init__(self, original: Path, place: Path) -> None:
+        self.original, self.place = original, place
+        self._known: dict[str, tuple[int, ...]] = {}
+
+    def restore(self) -> Path:
+        if self.place.is_symlink() or not self.place.is_dir():
+            shutil.rmtree(self.place, ignore_errors=True)
+            self.place.mkdir()
+        self._remove_changed()
+        folders = []
+        for there in sorted(self.original.rglob("*")):
+            name = str(there.relative_to(self.original))
+            here = self.place / name
+            if there.is_dir() and not there.is_symlink():
+                here.mkdir(exist_ok=True)
+                folders.append((there, here))
+            elif name not in self._known:
+                shutil.copy2(there, here, follow_symlinks=False)
+                self._known[name] = _signature(here)
+        for there, here in [*reversed(folders), (self.original, self.place)]:
+            shutil.copystat(there, here)
+        return self.place
+
+    def _remove_changed(self) -> None:
+        same = set()
+        for folder, inner, files in os.walk(self.place):
+            for name in [*inner, *files]:
+                here = Path(folder) / name
+                own = str(here.relative_to(self.place))
+                there = self.original / own
+                if here.is_dir() and not here.is_symlink():
+                    if not there.is_dir() or there.is_symlink():
+                        shutil.rmtree(here)
+                elif self._known.get(own) == _signature(here):
+                    same.add(own)
+                else:
+                    here.unlink()
+        self._known = {name: known for name, known in self._known.items() if name in same}
+
+
+def _signature(path: Path) -> tuple[int, ...]:
+    """Changes with whatever is done to the file; the time of its inode cannot be set by anybody."""
+    there = path.lstat()
+    return there.st_ino, there.st_mode, there.st_size, there.st_mtime_ns, there.st_ctime_ns
 
 
 def good_words(command: str, lab: Path) -> list[str]:

@@ -136,7 +136,9 @@ def test_a_forged_manifest_is_one_row(
 def test_a_name_that_is_no_text_hides_nothing(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
     os.rename(victim(out), os.fsencode(out) + b"/strange-\xff")  # noqa: PTH104
     assert main(["runs", "--out", str(out), "--json"]) == 0
-    states = {row["path"]: row["state"] for row in json.loads(capsys.readouterr().out)}
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["message"] for row in rows if "not UTF-8 text: rename" in (row["message"] or "")] != []
+    states = {row["path"]: row["state"] for row in rows}
     assert states.pop("strange-\\udcff") == "damaged"
     assert list(states.values()) == ["done", "done"]
 

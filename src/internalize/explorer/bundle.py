@@ -252,7 +252,7 @@ def tell_apart(models: list[Json]) -> None:
 
 def describe_stage(subject: Subject, stage: int) -> Json:
     """What a stage shows, and how well it did at its end; the last one with the results of the run."""
-    rows = [row for row in subject.evaluations() if row["stage"] == stage]
+    rows = [row for row in subject.evaluations() if row.get("stage") == stage]
     last = rows[-1] if rows else {}
     if stage == subject.total_stages:
         last = last | {name: value for name, value in subject.summary().items() if name in last}
@@ -271,7 +271,7 @@ def describe_stage(subject: Subject, stage: int) -> Json:
                 "interval": last[f"{name}_interval"],
             }
             for name in ("id", "ood", "chain_id", "chain_ood")
-            if f"{name}_accuracy" in last
+            if f"{name}_accuracy" in last and f"{name}_interval" in last
         },
     }
 
@@ -279,8 +279,8 @@ def describe_stage(subject: Subject, stage: int) -> Json:
 def describe_curve(subject: Subject) -> Json:
     rows = subject.evaluations()
     return {
-        "iteration": [row["iteration"] for row in rows],
-        "stage": [row["stage"] for row in rows],
+        "iteration": [row.get("iteration") for row in rows],
+        "stage": [row.get("stage") for row in rows],
         **{name: [row.get(f"{name}_accuracy") for row in rows] for name in ("id", "ood")},
     }
 

@@ -106,7 +106,7 @@ def views_of(run: OpenText) -> list[tuple[int, int | None]]:
 
 def describe_view(run: OpenText, stage: int, budget: int | None, files: list[str]) -> Json:
     """What is shown, and how well it did at the stage's end."""
-    measured = [row for row in run.run.metrics("evaluation") if row["stage"] == stage]
+    measured = [row for row in run.run.metrics("evaluation") if row.get("stage") == stage]
     last = measured[-1] if measured else {}
     label = run.experiment.curriculum.label(stage) if budget is None else f"at most {budget} {run.config.unit}s"
     return {
@@ -115,7 +115,7 @@ def describe_view(run: OpenText, stage: int, budget: int | None, files: list[str
         "measured": {
             name: {"accuracy": last[f"{name}_accuracy"], "interval": last[f"{name}_interval"]}
             for name in files
-            if f"{name}_accuracy" in last and budget in (None, 0)
+            if f"{name}_accuracy" in last and f"{name}_interval" in last and budget in (None, 0)
         },
     }
 
@@ -140,8 +140,8 @@ def _recorded(
 def describe_curve(run: OpenText, files: list[str]) -> Json:
     rows = list(run.run.metrics("evaluation"))
     return {
-        "iteration": [row["iteration"] for row in rows],
-        "stage": [row["stage"] for row in rows],
+        "iteration": [row.get("iteration") for row in rows],
+        "stage": [row.get("stage") for row in rows],
         "files": {name: [row.get(f"{name}_accuracy") for row in rows] for name in files},
     }
 

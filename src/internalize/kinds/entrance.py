@@ -241,7 +241,10 @@ class OpenStages(OpenRun):
         """The stages whose weights can be loaded; the last one even if only the final model was kept."""
         kept = self.run.stages()
         if (self.run.path / "model" / "model.safetensors").is_file():
-            kept = sorted({*kept, int(self.run.summary()["stage"])})
+            last, most = int(self.run.summary().get("stage") or 0), self.all_stages
+            wanted = f"must have a stage from 1 to {most} in its summary"
+            require(1 <= last <= most, "run", f"{self.run.path / 'status.json'} {wanted}")
+            kept = sorted({*kept, last})
         require(bool(kept), "run", f"{self.run.path} has no saved weights (it is {self.status})")
         return kept
 

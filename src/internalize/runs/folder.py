@@ -28,6 +28,7 @@ from internalize.contract import RunState
 from internalize.errors import BadInput, require
 from internalize.runs.location import find_folder, is_run_folder, no_run
 from internalize.runs.manifest import MANIFEST, read_checked, require_unchanged
+from internalize.runs.measurements import require_measurements
 from internalize.runs.storage import (
     LOCK,
     NUMBER,
@@ -276,6 +277,7 @@ class Run:
                 raise Unreadable(f"has state = {said['state'][:60]!r}")
             if said["state"] == RunState.DONE:
                 require_shape(said, STATUS_SHAPE, needed=["summary", "seconds"])
+                require_measurements(said["summary"])
         except FileNotFoundError:
             return {"state": RunState.NEW.value}
         except (OSError, Unreadable) as error:
@@ -308,16 +310,19 @@ class Run:
         return dict(status["summary"])
 
     def metrics(self, event: str | None = None) -> Table:
-        """All rows, or those of one event: `train` or `evaluation`."""
+        """All rows as they are, or those of one event, `train` or `evaluation`, to compute with: looked at."""
         path = self.path / "metrics.jsonl"
         try:
             if (self.path / MANIFEST).exists():
                 require_unchanged(self.path, path.name, read_plain(path))
+            rows = read_rows(path)
+            if event is not None:
+                kind = self._read_object("config.json").get("kind")
+                rows = [require_measurements(row, kind) for row in rows if row.get("event") == event]
         except (OSError, Unreadable) as error:
             why = f"{path} {reason_of(error)}; what can be done: internalize runs verify {self.path}"
             raise BadInput("run", why) from None
-        rows = Table(read_rows(path))
-        return rows if event is None else Table(rows.where(event=event).rows)
+        return Table(rows)
 
     # Weights ---------------------------------------------------------------------------------------------
 

@@ -269,6 +269,8 @@ def require_if_there(path: Path) -> None:
 def _read(out: Path, path: str, stamp: str) -> tuple[Any, ...]:
     """The row of one folder, whatever is wrong with it."""
     try:
+        strange = "\\" in path and not (out / path).exists()  # see `_as_text`
+        require(not strange, "run", f"{out / path} has a name that is not UTF-8 text: rename the folder")
         run = Run.at(out / path)
         identity, status = run.identity(), run.status()
         created = run.provenance().get("created")

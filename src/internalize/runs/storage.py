@@ -134,10 +134,15 @@ def require_file(path: Path) -> None:
 
 
 def parse_json(data: bytes) -> Any:
-    """JSON without what would break a reader later: deep nesting, halves of characters, endless numbers."""
+    """JSON without what would break a reader later: deep nesting, halves of characters, endless numbers, NaN.
+
+    NaN and Infinity are no JSON: a page that carries them, or another program, would refuse all the rest too.
+    """
     try:
         long = re.search(rb"[0-9]{19}", data) is not None
-        value = json.loads(data.decode("utf-8"), parse_int=_parse_long if long else None)
+        value = json.loads(
+            data.decode("utf-8"), parse_int=_parse_long if long else None, parse_constant=_refuse_constant
+        )
         if data.count(b"[") + data.count(b"{") > DEEPEST and _is_deeper(value, DEEPEST):
             raise RecursionError
         if b"\\ud" in data.lower():  # else no half of a pair can be there
@@ -163,6 +168,10 @@ def _parse_long(digits: str) -> float:
         raise Unreadable(f"has a number of more than {MOST_DIGITS} digits")
     number = int(digits)
     return number if abs(number) < 2**64 else float(number)
+
+
+def _refuse_constant(name: str) -> float:
+    raise Unreadable(f"holds {name}, which is no number")
 
 
 def _is_deeper(value: Any, depth: int) -> bool:

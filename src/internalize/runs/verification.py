@@ -19,7 +19,16 @@ from internalize.runs.folder import FORMAT, MARKER, Identity, Run
 from internalize.runs.index import Store
 from internalize.runs.location import find_folders, may_look_into, run_folders, runs_folder
 from internalize.runs.manifest import MANIFEST, changed_files, read_manifest, write_manifest
-from internalize.runs.storage import Unreadable, own, parse_json, read_json, read_plain, write_atomically
+from internalize.runs.measurements import require_measurements
+from internalize.runs.storage import (
+    Unreadable,
+    own,
+    parse_json,
+    read_json,
+    read_plain,
+    require_shape,
+    write_atomically,
+)
 
 LOST = "cannot be made anew"
 FROM_CHECKPOINT = "comes anew from the last checkpoint: verify --rebuild, then internalize resume"
@@ -135,8 +144,8 @@ def _require_rows(path: Path) -> None:
     """A last line that a kill has cut off is no damage: `resume` writes it again."""
     for i, line in enumerate(read_plain(path).split(b"\n")[:-1]):
         try:
-            if line and not isinstance(parse_json(line), dict):
-                raise Unreadable("is not an object")
+            if line:
+                require_measurements(require_shape(parse_json(line), {}))
         except Unreadable as error:
             raise Unreadable(f"has a line {i + 1} that {error}") from None
 

@@ -149,6 +149,7 @@ def _finish(
     experiment: Experiment[S], state: S, books: Books, streams: Streams, numbers: Callable[[Row], Row]
 ) -> Row:
     finish = experiment.finish(state, streams)
+    _refuse_row(finish.summary, experiment.stage(state))
     books.run.save_model(finish.weights, finish.model_files)
     books.note_time(experiment.stage(state))
     seconds = round(seconds_spent(books.run), 3)
@@ -255,8 +256,8 @@ def _refuse_row(row: Row, stage: Stage) -> None:
 
 
 def _is_finite(value: Any) -> bool:
-    if isinstance(value, list):
-        return all(_is_finite(item) for item in value)
+    if isinstance(value, list | dict):
+        return all(_is_finite(item) for item in (value.values() if isinstance(value, dict) else value))
     return not isinstance(value, float) or math.isfinite(value)
 
 

@@ -20,10 +20,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from internalize.errors import BadInput, require
+from internalize.errors import BadInput, is_out_of_memory, require
 from internalize.kinds.text.config import LoraFields
 from internalize.kinds.text.rendering import Batch
-from internalize.kinds.text.tokenization import TextTokenizer
+from internalize.kinds.text.tokenization import TextTokenizer, require_plain_files
+from internalize.models.config import DEEPEST
+from internalize.runs.storage import read_plain, reason_of
 
 POSITION_FIELDS = ("n_positions", "max_position_embeddings", "n_ctx", "max_seq_len")
 INITIAL_FIELDS = ("initializer_range", "init_std")
@@ -70,11 +72,11 @@ def find_model(name: str, dropout: float, init_std: float | None, field: str = "
     raw = _read_config(described, field)
     kind = raw.pop("model_type", None)
     require(isinstance(kind, str), field, f'{described} has no model_type, for example "gpt2"')
-    try:
-        with quietly():
-            config = AutoConfig.for_model(kind, **raw)
-    except Exception as error:  # an unknown type, a wrong field: the library says it in its own way
-        raise BadInput(field, f"{described}: {' '.join(str(error).split())[:200]}") from None
+    require_own_means(raw, described, field)
+    with naming_the_model(described, field), quietly():
+        config = AutoConfig.for_model(kind, **raw)
+        config.return_dict = True  # what is computed is asked for by its name
+    _require_layers(config, described, field)
     set_dropout(config, dropout)
     open_fields = set()
     if not path.is_dir():
@@ -91,17 +93,66 @@ def find_model(name: str, dropout: float, init_std: float | None, field: str = "
     return ModelSource(name, path, config, frozenset(open_fields))
 
 
+@contextmanager
+def naming_the_model(path: Path, field: str) -> Iterator[None]:
+    """An unknown type, a wrong field, weights that do not fit: the library says each in its own way."""
+    try:
+        yield
+    except BadInput:
+        raise
+    except Exception as error:
+        if is_out_of_memory(error):
+            raise
+        said = " ".join(str(error).split())[:200]
+        raise BadInput(field, f"{path} is no model that transformers can make: {said}") from None
+
+
+OWN_ATTENTION = ("eager", "sdpa", None)
+"""Ways to compute attention that come with torch; others are fetched from the internet and executed."""
+MOST_LABELS = 10_000
+
+
+def require_own_means(raw: dict[str, Any], path: Path, field: str) -> None:
+    """Refuse a config.json, which may be a stranger's, that asks for more than transformers itself has.
+
+    Names of Python files (`auto_map`) are taken out: the library's own class of that type is used, or none.
+    """
+    from transformers import PretrainedConfig
+
+    raw.pop("auto_map", None)
+    for name, value in raw.items():
+        if name.removeprefix("_") in ("attn_implementation", "experts_implementation"):
+            own = value in OWN_ATTENTION if isinstance(value, str | None) else False
+            require(own, field, f"{path} has {name} = {str(value)[:60]!r}: only eager and sdpa are used here")
+        taken = callable(getattr(PretrainedConfig, name, None))
+        require(not taken, field, f"{path} has a field {name[:60]!r}, which no model has")
+        if isinstance(value, dict):
+            require_own_means(value, path, field)
+    quantized = raw.get("quantization_config") is not None
+    require(not quantized, field, f"{path} is of quantized weights: only plain ones are trained here")
+    labels = raw.get("num_labels", 0)
+    few = isinstance(labels, int) and labels <= MOST_LABELS
+    require(few, field, f"{path} has num_labels = {str(labels)[:60]}, at most {MOST_LABELS:,} are read")
+
+
+def _require_layers(config: Any, path: Path, field: str) -> None:
+    layers = getattr(config, "num_hidden_layers", 1)
+    good = isinstance(layers, int) and 1 <= layers <= DEEPEST
+    require(good, field, f"{path} must have 1 … {DEEPEST:,} layers, got {str(layers)[:60]}")
+
+
 def _read_config(path: Path, field: str) -> dict[str, Any]:
     require(path.is_file(), field, f"{path.parent} has no config.json")
     try:
-        raw = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise BadInput(field, f"{path} is not JSON: {error}") from None
+        raw = json.loads(read_plain(path).decode("utf-8"))  # with Infinity, which some models' configs have
+    except (OSError, ValueError, RecursionError) as error:
+        raise BadInput(field, f"{path} is not JSON: {reason_of(error)}") from None
     require(isinstance(raw, dict), field, f"{path} must be a JSON object")
     return dict(raw)
 
 
 def _require_safetensors(folder: Path, field: str) -> None:
+    require_plain_files(folder, field)
     if any(folder.glob("*.safetensors")):
         return
     pickled = [name for name in PICKLES if (folder / name).exists()] or [p.name for p in folder.glob("*.bin")]
@@ -177,14 +228,15 @@ def build(source: ModelSource, vocabulary: int, generator: torch.Generator | Non
     from transformers import AutoModelForCausalLM
 
     config = copy.deepcopy(source.config)
-    with drawing_from(generator or torch.Generator().manual_seed(0)), quietly():
+    drawing = drawing_from(generator or torch.Generator().manual_seed(0))
+    with drawing, quietly(), naming_the_model(source.path, "model"):
         if source.has_weights and generator is not None:
             model = AutoModelForCausalLM.from_pretrained(
                 str(source.path), config=config, local_files_only=True, use_safetensors=True,
                 trust_remote_code=False,
             )  # fmt: skip
         else:
-            model = AutoModelForCausalLM.from_config(config)
+            model = AutoModelForCausalLM.from_config(config, trust_remote_code=False)
         model = model.float()
         before = model.get_input_embeddings().num_embeddings
         if before < vocabulary:

@@ -92,6 +92,8 @@ def read_rows(name: str, config: RowsConfig, field: str, copies: Copies) -> tupl
     require(path.exists(), field, f"there is no file {name}")
     if path.is_dir():
         return _parse(_saved_rows(path, field), config, f"{field} ({name})", "row"), ContentSource(name, path)
+    # a FIFO would be waited for, a device read without end
+    require(path.is_file(), field, f"{name} must be a plain file of rows, or a folder")
     lines, unit = _lines_of(path, config, field)
     return _parse(lines, config, f"{field} ({path.name})", unit), ContentSource(name, path)
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -88,27 +89,40 @@ def read_tokenizer(folder: Path, field: str, budgets: int) -> Any:
     there = folder.is_dir() and any((folder / name).is_file() for name in TOKENIZER_FILES)
     lacks = f"{folder} has no tokenizer (none of {', '.join(TOKENIZER_FILES[:3])})"
     require(there, field, f"{lacks}; name one by --tokenizer DIR, characters or words")
+    require_plain_files(folder, field)
     from transformers import AutoTokenizer
 
     from internalize.kinds.text.network import quietly
 
-    try:
-        with quietly():
-            tokenizer = AutoTokenizer.from_pretrained(
-                str(folder), local_files_only=True, trust_remote_code=False
-            )
-    except Exception as error:  # the library has many ways to say that it cannot read a folder
-        raise BadInput(field, f"cannot read the tokenizer in {folder}: {error}") from None
-    vocabulary = tokenizer.get_vocab()
-    wanted = [*MARKERS, *(budget_name(i) for i in range(budgets))]
-    missing = [name for name in wanted if name not in vocabulary]
-    if missing:
-        tokenizer.add_tokens(missing, special_tokens=True)
+    with _naming_the_tokenizer(str(folder), field), quietly():
+        tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
+        vocabulary = tokenizer.get_vocab()
+        wanted = [*MARKERS, *(budget_name(i) for i in range(budgets))]
+        missing = [name for name in wanted if name not in vocabulary]
+        if missing:
+            tokenizer.add_tokens(missing, special_tokens=True)
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is not None:  # a folder may carry somebody's settings of padding and truncation
         backend.no_truncation()
         backend.no_padding()
     return tokenizer
+
+
+@contextmanager
+def _naming_the_tokenizer(folder: str, field: str) -> Iterator[None]:
+    """The library says in many ways that it cannot read a folder, or does not know a word of a text."""
+    try:
+        yield
+    except Exception as error:
+        said = " ".join(str(error).split())[:200]
+        raise BadInput(field, f"the tokenizer in {folder} cannot be used: {said}") from None
+
+
+def require_plain_files(folder: Path, field: str) -> None:
+    """Whatever is in a folder, the library may open it: a FIFO would be waited for, a device read forever."""
+    for path in folder.iterdir():
+        plain = path.is_file() or path.is_dir() or not path.exists()
+        require(plain, field, f"{path} must be a plain file")
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +146,8 @@ class TextTokenizer:
         markers = Markers(find(CHAIN), find(ANSWER), find(END), find(PAUSE), find(PAD), asked)
         prefix: tuple[int, ...] = ()
         if kind not in MADE and library.bos_token_id is not None:
-            begun = library("1")["input_ids"]
+            with _naming_the_tokenizer(kind, "tokenizer"):
+                begun = library("1")["input_ids"]
             prefix = (library.bos_token_id,) if begun[:1] == [library.bos_token_id] else ()
         return cls(kind, library, markers, prefix)
 
@@ -144,7 +159,8 @@ class TextTokenizer:
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         if not texts:
             return []
-        found = self.library(list(texts), add_special_tokens=False, return_attention_mask=False)
+        with _naming_the_tokenizer(self.kind, "tokenizer"):
+            found = self.library(list(texts), add_special_tokens=False, return_attention_mask=False)
         ids: list[list[int]] = found["input_ids"]
         return ids
 
