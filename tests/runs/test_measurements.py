@@ -14,7 +14,7 @@ from internalize import Run
 from internalize.cli import main
 from internalize.contract import Row
 from internalize.errors import BadInput
-from internalize.runs.measurements import NEEDED, require_measurements
+from internalize.runs.measurements import MeasuredRow, require_measurements
 from internalize.runs.storage import Unreadable
 from tests.hostile.laboratory import CHAIN, GOLDEN, HINTS, SELFPLAY
 
@@ -29,39 +29,29 @@ WRONG: list[tuple[str, Any]] = [
 
 @pytest.mark.parametrize(("name", "value"), WRONG)
 def test_an_entry_is_what_its_name_says(name: str, value: Any) -> None:
-    assert require_measurements(dict(GOOD), "chain") == GOOD
+    assert require_measurements(dict(GOOD)) == GOOD
     with pytest.raises(Unreadable, match=f"has {name} = .*, which must be "):
         require_measurements(GOOD | {name: value})
 
 
-@pytest.mark.parametrize("name", ["iteration", "stage", "loss", "worst_loss", "token_accuracy"])
-def test_a_row_of_text_without_what_is_always_measured(name: str) -> None:
-    row: Row = {
-        "event": "train",
-        "iteration": 1,
-        "stage": 1,
-        "loss": 1.0,
-        "worst_loss": 2.0,
-        "token_accuracy": 0.5,
-    }
-    assert require_measurements(row, "text") == row
-    del row[name]
-    with pytest.raises(Unreadable, match=f"a row of train without {name}"):
-        require_measurements(row, "text")
+def test_who_asks_for_an_entry_that_is_lost_learns_which_file_lacks_it() -> None:
+    row = MeasuredRow(GOOD, Path("run/metrics.jsonl"))
+    assert row == GOOD
+    assert row.get("loss") is None
+    with pytest.raises(BadInput, match=r"run/metrics\.jsonl has a row of evaluation without loss"):
+        row["loss"]
 
 
 def test_other_kinds_measure_what_they_like() -> None:
     row: Row = {"event": "evaluation", "step": 1, "heights": [1, "x"], "clauses": {}, "loss_by_place": [1.0]}
-    assert require_measurements(row, "mine") == row
+    assert require_measurements(row) == row
 
 
-@pytest.mark.parametrize("kind", sorted({kind for kind, _ in NEEDED}))
-def test_golden_rows_have_what_is_needed(kind: str) -> None:
-    """Older runs of every kind stay readable."""
-    for config in GOLDEN.glob("*/config.json"):
-        if json.loads(config.read_text())["kind"] == kind:
-            run = Run(config.parent)
-            assert len(run.metrics("train")) + len(run.metrics("evaluation")) == len(run.metrics()) > 0
+def test_older_runs_of_every_kind_stay_readable() -> None:
+    runs = [Run(config.parent) for config in GOLDEN.glob("*/config.json")]
+    assert {run.identity().kind for run in runs} >= {"chain", "hints", "parity", "selfplay"}
+    for run in runs:
+        assert len(run.metrics("train")) + len(run.metrics("evaluation")) == len(run.metrics()) > 0
 
 
 COMMANDS = [

@@ -279,7 +279,7 @@ def describe_stage(subject: Subject, stage: int) -> Json:
 def describe_curve(subject: Subject) -> Json:
     rows = subject.evaluations()
     return {
-        "iteration": [row.get("iteration") for row in rows],
+        "iteration": [row["iteration"] for row in rows],
         "stage": [row.get("stage") for row in rows],
         **{name: [row.get(f"{name}_accuracy") for row in rows] for name in ("id", "ood")},
     }

@@ -83,7 +83,7 @@ class Subject:
         return self.chain.experiment.curriculum.formats(stage)
 
     def evaluations(self) -> list[dict[str, Any]]:
-        return [dict(row) for row in self.chain.run.metrics("evaluation")]
+        return list(self.chain.run.metrics("evaluation"))
 
     def summary(self) -> dict[str, Any]:
         """The final results; empty for a run that is not finished."""

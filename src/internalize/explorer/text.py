@@ -140,7 +140,7 @@ def _recorded(
 def describe_curve(run: OpenText, files: list[str]) -> Json:
     rows = list(run.run.metrics("evaluation"))
     return {
-        "iteration": [row.get("iteration") for row in rows],
+        "iteration": [row["iteration"] for row in rows],
         "stage": [row.get("stage") for row in rows],
         "files": {name: [row.get(f"{name}_accuracy") for row in rows] for name in files},
     }

@@ -28,7 +28,7 @@ from internalize.contract import RunState
 from internalize.errors import BadInput, require
 from internalize.runs.location import find_folder, is_run_folder, no_run
 from internalize.runs.manifest import MANIFEST, read_checked, require_unchanged
-from internalize.runs.measurements import require_measurements
+from internalize.runs.measurements import MeasuredRow, require_measurements
 from internalize.runs.storage import (
     LOCK,
     NUMBER,
@@ -317,8 +317,7 @@ class Run:
                 require_unchanged(self.path, path.name, read_plain(path))
             rows = read_rows(path)
             if event is not None:
-                kind = self._read_object("config.json").get("kind")
-                rows = [require_measurements(row, kind) for row in rows if row.get("event") == event]
+                rows = [MeasuredRow(row, path) for row in rows if row.get("event") == event]
         except (OSError, Unreadable) as error:
             why = f"{path} {reason_of(error)}; what can be done: internalize runs verify {self.path}"
             raise BadInput("run", why) from None

@@ -9,9 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from internalize.contract import Row
+from internalize.errors import BadInput
 from internalize.runs.storage import Unreadable
 
 Check = tuple[str, Callable[[Any], bool]]
@@ -28,6 +30,7 @@ def _is_interval(value: Any) -> bool:
 
 COUNT: Check = ("a whole number from 0", lambda value: type(value) is int and value >= 0)
 NUMBER: Check = ("a number", lambda value: value is None or _is_number(value))
+LOSS: Check = ("a number", _is_number)
 SHARE: Check = ("a number from 0 to 1", lambda value: value is None or (_is_number(value) and 0 <= value <= 1))
 INTERVAL: Check = ("a list of two numbers", lambda value: value is None or _is_interval(value))
 TEXT: Check = ("text", lambda value: isinstance(value, str))
@@ -35,7 +38,8 @@ TEXT: Check = ("text", lambda value: isinstance(value, str))
 BY_NAME: Mapping[str, Check] = {
     "event": TEXT,
     **dict.fromkeys(("iteration", "stage", "step", "round", "phase", "phase_steps"), COUNT),
-    **dict.fromkeys(("loss", "worst_loss", "policy_loss", "value_loss", "gap", "match_score"), NUMBER),
+    **dict.fromkeys(("loss", "worst_loss"), LOSS),
+    **dict.fromkeys(("policy_loss", "value_loss", "gap", "match_score"), NUMBER),
     **dict.fromkeys(("samples", "operations", "flops", "forward_passes", "response_length"), NUMBER),
     **dict.fromkeys(("agreement", "raw_optimal_rate", "search_optimal_rate", "chance_rate"), SHARE),
 }
@@ -46,20 +50,6 @@ BY_END: Mapping[str, Check] = {
     "_response_length": NUMBER,
 }
 
-NEEDED: Mapping[tuple[str, str], tuple[str, ...]] = {
-    ("chain", "train"): ("iteration", "stage", "loss"),
-    ("chain", "evaluation"): ("iteration", "stage", "id_accuracy"),
-    ("text", "train"): ("iteration", "stage", "loss", "worst_loss", "token_accuracy"),
-    ("text", "evaluation"): ("iteration", "stage", "id_accuracy"),
-    ("hints", "train"): ("step", "samples", "stage", "loss"),
-    ("hints", "evaluation"): ("step", "samples", "stage", "accuracy"),
-    ("parity", "train"): ("phase", "step", "loss"),
-    ("parity", "evaluation"): ("phase", "step", "phase_steps", "loss"),
-    ("selfplay", "train"): ("round", "step", "loss"),
-    ("selfplay", "evaluation"): ("round", "step", "raw_accuracy", "search_accuracy", "agreement"),
-}
-"""Kind and event → entries that every such row has. Of other people's kinds nothing is known."""
-
 
 @cache
 def _check_of(name: str) -> Check | None:
@@ -68,14 +58,25 @@ def _check_of(name: str) -> Check | None:
     return next((check for end, check in BY_END.items() if name.endswith(end)), None)
 
 
-def require_measurements(row: Row, kind: str | None = None) -> Row:
-    """The row as it is; `Unreadable` names an entry that is missing or not what its name says."""
-    if kind is not None:
-        for name in NEEDED.get((kind, str(row.get("event"))), ()):
-            if row.get(name) is None:
-                raise Unreadable(f"has a row of {row['event']} without {name}")
+def require_measurements(row: Row) -> Row:
+    """The row as it is; `Unreadable` names an entry that is not what its name says."""
     for name, value in row.items():
         check = _check_of(name)
         if check is not None and not check[1](value):
             raise Unreadable(f"has {name[:60]} = {str(value)[:60]!r}, which must be {check[0]}")
     return row
+
+
+class MeasuredRow(dict[str, Any]):
+    """A row that was read from a file: whoever asks it for an entry that it lacks learns which file lacks what.
+
+    Which entries a row has is known to the kind that wrote it and to those that compute with it, not here.
+    """
+
+    def __init__(self, row: Row, path: Path) -> None:
+        super().__init__(require_measurements(row))
+        self._path = path
+
+    def __missing__(self, name: str) -> Any:
+        found = f"{self._path} has a row of {self.get('event')} without {name}"
+        raise BadInput("run", f"{found}; what can be done: internalize runs verify {self._path.parent}")
