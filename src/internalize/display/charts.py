@@ -186,8 +186,8 @@ def accuracy_scatter(
 def accuracy_over_stages(axis: Axes, runs: Sequence[Sequence[Mapping[str, Any]]], chance: float) -> None:
     """Accuracy on the stage's own target, ID and OOD, at its end: faint for each run, strong for their median.
 
-    runs: the last measurement of each stage, in order. A run is drawn as long as it succeeds in distribution:
-    of one that is lost, nothing can be said about what it loses outside.
+    runs: the last measurement of each stage, in order. A run is drawn up to the last stage that it passes in
+    distribution: of one that is lost, nothing can be said about what it loses outside.
     """
     for i, (side, label) in enumerate((("id", "in distribution"), ("ood", "out of distribution"))):
         key = f"{side}_target_accuracy"
@@ -208,13 +208,9 @@ def accuracy_over_stages(axis: Axes, runs: Sequence[Sequence[Mapping[str, Any]]]
 
 
 def _until_lost(ends: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The stages before the first whose own target the run did not reach."""
-    kept: list[Mapping[str, Any]] = []
-    for end in ends:
-        if end["id_target_accuracy"] <= SUCCESS:
-            break
-        kept.append(end)
-    return kept
+    """Up to the last stage whose own target the run reached; a stage between may have ended a little short."""
+    reached = [i for i, end in enumerate(ends) if end["id_target_accuracy"] > SUCCESS]
+    return list(ends[: reached[-1] + 1]) if reached else []
 
 
 def accuracy_over_training(axis: Axes, rows: Sequence[Mapping[str, Any]], chance: float) -> None:
