@@ -64,8 +64,11 @@ def test_one_row_a_finished_run_and_every_other_named(
         heading, *_ = capsys.readouterr().out.splitlines()
         assert heading == "| method | runs | succeeded | OOD succeeded | internalized | tokens |"
         assert "<svg" in drawn.read_text()
-    assert main(["collect", str(file), "--out", str(out), "--plot", "x.gif"]) == 2
-    assert "plot: must end in .png, .svg or .pdf" in capsys.readouterr().err
+    words = ["collect", str(file), "--out", str(out), "--csv", str(tmp_path / "none.csv"), "--plot"]
+    for bad, why in (("x.gif", "must end in .png, .svg or .pdf"), (f"{file}/x.png", "")):
+        assert main([*words, bad]) == 2
+        assert f"plot: {why}" in capsys.readouterr().err
+        assert not (tmp_path / "none.csv").exists()
 
 
 def test_rates_by_any_field_against_intervals_from_a_table() -> None:

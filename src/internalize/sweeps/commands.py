@@ -22,7 +22,7 @@ from internalize.runs.table import latex_table, markdown_table
 from internalize.runtime.execution import Execution, resolve_device
 from internalize.runtime.fleet.pool import local_pool
 from internalize.sweeps.collection import Collected, FieldGroup, collect, groups, settings
-from internalize.sweeps.drawing import Picture, draw_sweep
+from internalize.sweeps.drawing import Picture, draw_sweep, require_picture
 from internalize.sweeps.plan import DEFAULT_UTILISATION, Costs, expected_seconds, find_gpu, plan, together
 from internalize.sweeps.report import (
     announcement,
@@ -212,6 +212,8 @@ def collect_command(arguments: CollectArguments) -> int | None:
     collected = collect(sweep, arguments.out)
     by = arguments.by or settings(sweep)
     found = groups(collected, by, arguments.rate)
+    if arguments.plot is not None:
+        require_picture(arguments.plot)
     if arguments.csv is not None or arguments.parquet is not None:
         collected.require_rows()
         for line in write_files(collected.table(), arguments.csv, arguments.parquet):

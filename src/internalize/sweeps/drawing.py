@@ -23,15 +23,21 @@ STEPS = ("iteration", "step", "phase", "round")
 """What the rows of the kinds call how far a run is."""
 
 
+def require_picture(path: Path) -> str:
+    """The format that a picture's name asks for; what cannot be had is refused before anything is written."""
+    kind = path.suffix.removeprefix(".").lower()
+    require(kind in FORMATS, "plot", f"must end in .png, .svg or .pdf, got {path}")
+    make_folder(path.parent, "plot")
+    return kind
+
+
 def draw_sweep(
     collected: Collected, by: Sequence[str], results: Sequence[str], picture: Picture, path: Path
 ) -> Path:
     """Draw the finished runs, told apart by the fields `by`, into a file whose ending says the format."""
-    kind = path.suffix.removeprefix(".").lower()
-    require(kind in FORMATS, "plot", f"must end in .png, .svg or .pdf, got {path}")
+    kind = require_picture(path)
     collected.require_rows()
     figure = {"rates": _rates, "curves": _curves, "survival": _survival}[picture](collected, by, results)
-    make_folder(path.parent, "plot")
     try:
         return save(figure, path.with_suffix(""), [kind])[0]
     except OSError as error:
