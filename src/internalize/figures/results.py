@@ -136,7 +136,9 @@ def read(figure: Figure, tier: Tier, out: Path, recorded: Mapping[str, RecordedR
         known = {row[RUN] for row in told}
         still = {case.config: f"{case}: {why}" for case, why in found.missing if run_name(case) not in known}
         tables = [recorded[row[RUN]].table for row in told] if recorded else []
+        place = {run_name(case): place for place, case in enumerate(sweep.cases)}
         all_rows = [*figure.rows(found.rows, sweep, out), *figure.rows(told, sweep, None)]
+        all_rows.sort(key=lambda row: place[row[RUN]])
         begun = in_progress(figure.tiers[tier], still)
         unfinished = {run_name(case) for case in sweep.cases if case.config in begun}
         rows = [row for row in all_rows if row[RUN] not in unfinished]
