@@ -196,7 +196,7 @@ def draw(material: DrawingMaterial) -> Drawing:
     places = list(dict.fromkeys((row["task"], row["horizon"]) for row in material.rows))
     names = [f"{task_name(task)}\nT={horizon}" for task, horizon in places]
     methods = {method: label for method, label in METHODS.items() if group("", method=method).of(material.rows)}
-    figure, axes = new_figure(3, 1, width=max(6.5, 0.7 * len(places) + 2), height=8.2, sharex=True)
+    figure, axes = new_figure(3, 1, width=max(6.5, 1.3 * len(places) + 1), height=8.2, sharex=True)
     for axis, (outcome, title) in zip(
         axes[:2],
         (("succeeded", "in distribution (ID)"), ("ood_succeeded", "out of distribution (OOD)")),
