@@ -39,3 +39,9 @@ def test_where_nobody_makes_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     (tmp_path / "file").touch()
     with pytest.raises(BadInput, match=r"^out: cannot write to .*/file/x: Not a directory"):
         make_folder(tmp_path / "file" / "x")
+
+
+def test_a_folder_whose_name_is_too_long_is_refused_before_any_time_is_spent(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="more than 255 bytes"):
+        require_writable(tmp_path / "there" / ("y" * 256), "drawings")
+    assert require_writable(tmp_path / ("y" * 255)) == tmp_path / ("y" * 255)

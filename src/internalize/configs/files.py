@@ -292,12 +292,18 @@ def _umask() -> int:
 # Folders -------------------------------------------------------------------------------------------------
 
 
+LONGEST_NAME = 255
+"""Bytes of a file's name, on every common file system."""
+
+
 def require_writable(folder: Path, field: str = "out") -> Path:
     """Refuse a folder that could not be made or written to, before any time is spent. Leaves nothing."""
     whole = folder.absolute()
     there = next(path for path in (whole, *whole.parents) if os.path.lexists(path))
     require(there.is_dir(), field, f"cannot write to {folder}: {there} is not a folder")
     require(os.access(there, os.W_OK | os.X_OK), field, f"cannot write to {folder}: {there} is write-protected")
+    too_long = any(len(os.fsencode(part)) > LONGEST_NAME for part in whole.parts)
+    require(not too_long, field, f"cannot write to {folder}: a name in it has more than {LONGEST_NAME} bytes")
     try:  # permissions are not all: nobody makes folders in /proc or on a read-only disk
         tempfile.TemporaryDirectory(prefix=".writable-", dir=there).cleanup()
     except OSError as error:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, get_args
 
 import tyro
 
-from internalize.configs.files import make_folder, write_output
+from internalize.configs.files import make_folder, require_writable, write_output
 from internalize.configs.named import own_files
 from internalize.display.plots import save
 from internalize.display.terminal import PlainConsole, duration, errors_console, percent, results_table
@@ -84,6 +84,8 @@ def parity_command(arguments: ParityArguments) -> int | None:
     wants = arguments.draw or arguments.drawings is not None
     good = not wants or execution.keep_stages == "all"
     require(good, "keep-stages", "must be all to draw W after every phase")
+    if arguments.drawings is not None:
+        require_writable(arguments.drawings, "drawings")
     with own_files():
         prepared = prepare(config)
     if arguments.many.seeds is not None:
