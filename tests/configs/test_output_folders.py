@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from internalize.configs import files as folders
-from internalize.configs.files import make_folder, require_writable
+from internalize.configs.files import make_folder, require_file, require_writable
 from internalize.errors import BadInput
 
 
@@ -41,7 +41,20 @@ def test_where_nobody_makes_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         make_folder(tmp_path / "file" / "x")
 
 
-def test_a_folder_whose_name_is_too_long_is_refused_before_any_time_is_spent(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="more than 255 bytes"):
-        require_writable(tmp_path / "there" / ("y" * 256), "drawings")
+def test_names_that_are_too_long_are_refused_before_any_time_is_spent(tmp_path: Path) -> None:
+    for path in (tmp_path / "there" / ("y" * 256), tmp_path / ("y/" * 2_100)):
+        with pytest.raises(BadInput, match=r"a name may have 255 bytes, a path 4,095"):
+            require_writable(path, "drawings")
+        with pytest.raises(BadInput, match=r"a name may have 255 bytes, a path 4,095"):
+            require_file(path, "csv")
     assert require_writable(tmp_path / ("y" * 255)) == tmp_path / ("y" * 255)
+
+
+def test_a_file_needs_a_folder_and_a_name_of_its_own(tmp_path: Path) -> None:
+    require_file(tmp_path / "t.csv", "csv")
+    require_file(Path("-"), "csv")
+    with pytest.raises(BadInput, match="Is a directory"):
+        require_file(tmp_path, "csv")
+    with pytest.raises(BadInput, match="there is no folder"):
+        require_file(tmp_path / "no" / "t.csv", "csv")
+    assert list(tmp_path.iterdir()) == []

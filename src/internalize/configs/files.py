@@ -292,8 +292,24 @@ def _umask() -> int:
 # Folders -------------------------------------------------------------------------------------------------
 
 
-LONGEST_NAME = 255
-"""Bytes of a file's name, on every common file system."""
+LONGEST_NAME, LONGEST_PATH = 255, 4_095
+"""Bytes of a file's name on every common file system, and of a path that Linux takes."""
+TOO_LONG = f"a name may have {LONGEST_NAME} bytes, a path {LONGEST_PATH:,}"
+
+
+def _is_too_long(path: Path) -> bool:
+    longest = max(len(os.fsencode(part)) for part in path.parts)
+    return longest > LONGEST_NAME or len(os.fsencode(path)) > LONGEST_PATH
+
+
+def require_file(path: Path, field: str) -> None:
+    """Refuse a name under which no file can be written, before anything else is written or said."""
+    if is_standard_output(path):
+        return
+    whole = path.absolute()
+    require(not _is_too_long(whole), field, f"cannot write {str(path)[:60]}…: {TOO_LONG}")
+    require(not whole.is_dir(), field, f"cannot write {path}: Is a directory")
+    require(whole.parent.is_dir(), field, f"cannot write {path}: there is no folder {path.parent}")
 
 
 def require_writable(folder: Path, field: str = "out") -> Path:
@@ -302,8 +318,7 @@ def require_writable(folder: Path, field: str = "out") -> Path:
     there = next(path for path in (whole, *whole.parents) if os.path.lexists(path))
     require(there.is_dir(), field, f"cannot write to {folder}: {there} is not a folder")
     require(os.access(there, os.W_OK | os.X_OK), field, f"cannot write to {folder}: {there} is write-protected")
-    too_long = any(len(os.fsencode(part)) > LONGEST_NAME for part in whole.parts)
-    require(not too_long, field, f"cannot write to {folder}: a name in it has more than {LONGEST_NAME} bytes")
+    require(not _is_too_long(whole), field, f"cannot write to {str(folder)[:60]}…: {TOO_LONG}")
     try:  # permissions are not all: nobody makes folders in /proc or on a read-only disk
         tempfile.TemporaryDirectory(prefix=".writable-", dir=there).cleanup()
     except OSError as error:

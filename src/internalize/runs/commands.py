@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from internalize.configs.files import is_standard_output
+from internalize.configs.files import is_standard_output, require_file
 from internalize.display.terminal import plain
 from internalize.errors import BadInput, RunWarning, closest, require
 from internalize.runs.folder import Run
@@ -194,6 +194,7 @@ def runs_export_command(arguments: RunsExportArguments) -> int:
 
     named = arguments.csv is not None or arguments.parquet is not None
     require(named or arguments.public, "csv", "name a file to write: --csv FILE or --parquet FILE")
+    require_files(arguments.csv, arguments.parquet)
     entries = arguments.which.entries()
     if arguments.public and _has_private_matters(arguments.which.out, entries):
         return 1
@@ -216,6 +217,13 @@ def _has_private_matters(out: Path, entries: list[Entry]) -> bool:
             file=sys.stderr,
         )
     return bool(found)
+
+
+def require_files(csv: Path | None, parquet: Path | None) -> None:
+    """Refuse either name before the other file is written."""
+    for option, path in (("csv", csv), ("parquet", parquet)):
+        if path is not None:
+            require_file(path, option)
 
 
 def write_files(table: Table, csv: Path | None, parquet: Path | None) -> list[str]:

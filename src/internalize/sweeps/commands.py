@@ -16,7 +16,7 @@ from tyro.constructors import PrimitiveConstructorSpec
 from internalize.configs.named import TrustOption, others_files, own_files
 from internalize.display.terminal import fleet_view, plain
 from internalize.errors import BadInput, require
-from internalize.runs.commands import write_files
+from internalize.runs.commands import require_files, write_files
 from internalize.runs.location import runs_folder
 from internalize.runs.table import latex_table, markdown_table
 from internalize.runtime.execution import Execution, resolve_device
@@ -212,6 +212,7 @@ def collect_command(arguments: CollectArguments) -> int | None:
     collected = collect(sweep, arguments.out)
     by = arguments.by or settings(sweep)
     found = groups(collected, by, arguments.rate)
+    require_files(arguments.csv, arguments.parquet)
     if arguments.plot is not None:
         require_picture(arguments.plot)
     if arguments.csv is not None or arguments.parquet is not None:
