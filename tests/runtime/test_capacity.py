@@ -16,6 +16,7 @@ from internalize.errors import BadInput
 from internalize.kinds.entrance import forecast_of
 from internalize.kinds.hints.config import HintsConfig
 from internalize.kinds.parity.config import ParityConfig
+from internalize.kinds.selfplay.config import SelfPlayConfig
 from internalize.runtime.kind import ExperimentConfig
 from tests.runtime.test_training import BRIEF
 
@@ -31,6 +32,8 @@ HINTS = HintsConfig(d=6, k=2, width=8, steps=10, lr=0.1)
         (ParityConfig(d=60, k=3, batch=10**9), "batch"),
         (replace(HINTS, batch=10**10), "batch"),
         (replace(HINTS, width=10**7), "width"),
+        (SelfPlayConfig(rounds=1, games=4, simulations=2, updates=2, matches=2**63 - 1), "matches"),
+        (SelfPlayConfig(rounds=1, games=4, simulations=2, updates=2, batch=10**11), "batch"),
     ],
 )
 def test_a_run_that_is_too_large_is_refused(

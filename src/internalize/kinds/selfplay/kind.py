@@ -131,6 +131,8 @@ def foretell(config: SelfPlayConfig, keep_stages: KeepStages, timed: bool) -> Fo
         (
             Need(5 * weights, "width", f"a network of {parameters:,} parameters"),
             Need(config.games * BYTES * facts.inputs, "games", f"the moves of {config.games:,} games"),
+            Need(config.matches * 2 * BYTES, "matches", f"{config.matches:,} matches"),
+            Need(config.batch * 2 * BYTES, "batch", f"a batch of {config.batch:,} positions"),
             Need(search, "simulations", f"the trees of {config.simulations:,} simulations"),
         ),
         on_processor=True,
