@@ -18,6 +18,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path, PurePath
 from typing import Any, Literal, TextIO, cast
 
+from internalize.configs.file_names import TOO_LONG, is_too_long
 from internalize.errors import BadInput, closest_file, require
 
 LARGEST_JSON = 100 * 2**20
@@ -289,36 +290,13 @@ def _umask() -> int:
     return mask
 
 
-# Folders -------------------------------------------------------------------------------------------------
-
-
-LONGEST_NAME, LONGEST_PATH = 255, 4_095
-"""Bytes of a file's name on every common file system, and of a path that Linux takes."""
-TOO_LONG = f"a name may have {LONGEST_NAME} bytes, a path {LONGEST_PATH:,}"
-
-
-def _is_too_long(path: Path) -> bool:
-    longest = max(len(os.fsencode(part)) for part in path.parts)
-    return longest > LONGEST_NAME or len(os.fsencode(path)) > LONGEST_PATH
-
-
-def require_file(path: Path, field: str) -> None:
-    """Refuse a name under which no file can be written, before anything else is written or said."""
-    if is_standard_output(path):
-        return
-    whole = path.absolute()
-    require(not _is_too_long(whole), field, f"cannot write {str(path)[:60]}…: {TOO_LONG}")
-    require(not whole.is_dir(), field, f"cannot write {path}: Is a directory")
-    require(whole.parent.is_dir(), field, f"cannot write {path}: there is no folder {path.parent}")
-
-
 def require_writable(folder: Path, field: str = "out") -> Path:
     """Refuse a folder that could not be made or written to, before any time is spent. Leaves nothing."""
     whole = folder.absolute()
     there = next(path for path in (whole, *whole.parents) if os.path.lexists(path))
     require(there.is_dir(), field, f"cannot write to {folder}: {there} is not a folder")
     require(os.access(there, os.W_OK | os.X_OK), field, f"cannot write to {folder}: {there} is write-protected")
-    require(not _is_too_long(whole), field, f"cannot write to {str(folder)[:60]}…: {TOO_LONG}")
+    require(not is_too_long(whole), field, f"cannot write to {str(folder)[:60]}…: {TOO_LONG}")
     try:  # permissions are not all: nobody makes folders in /proc or on a read-only disk
         tempfile.TemporaryDirectory(prefix=".writable-", dir=there).cleanup()
     except OSError as error:

@@ -12,7 +12,8 @@ from typing import Annotated, Literal
 
 import tyro
 
-from internalize.configs.files import is_standard_output, require_file
+from internalize.configs.file_names import require_file
+from internalize.configs.files import is_standard_output
 from internalize.display.terminal import plain
 from internalize.errors import BadInput, RunWarning, closest, require
 from internalize.runs.folder import Run
@@ -222,7 +223,7 @@ def _has_private_matters(out: Path, entries: list[Entry]) -> bool:
 def require_files(csv: Path | None, parquet: Path | None) -> None:
     """Refuse either name before the other file is written."""
     for option, path in (("csv", csv), ("parquet", parquet)):
-        if path is not None:
+        if path is not None and not is_standard_output(path):
             require_file(path, option)
 
 
