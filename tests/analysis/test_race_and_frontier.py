@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from internalize import ChainConfig, ModelConfig, ScheduleConfig
+from internalize.analysis.atlas import Place, places, rankings
 from internalize.analysis.frontier import fit_law, search
 from internalize.analysis.race import (
     RaceFinish,
@@ -122,6 +123,12 @@ def test_the_search_on_planted_outcomes(
     assert [horizon for horizon, _ in found.tried] == tried
 
 
+def test_the_search_ends_when_the_gap_is_small_enough() -> None:
+    found = search(lambda horizon: horizon <= 41, 8, 64, resolution=8)
+    assert [horizon for horizon, _ in found.tried] == [8, 16, 32, 64, 48, 40]
+    assert (found.largest, found.smallest_missed) == (40, 48)
+
+
 def test_a_planted_law_is_found() -> None:
     exact = fit_law([(t, 7.0 * t**2.5) for t in (4, 8, 8, 16)])
     assert exact is not None
@@ -158,6 +165,38 @@ def test_a_run_out_of_time_is_left_to_go_on_with(tmp_path: Path, capsys: pytest.
 # Atlas ---------------------------------------------------------------------------------------------------
 
 
+def planted(task: str, horizon: int, *costs: float | None) -> list[dict[str, Any]]:
+    """Finished runs as a table has them."""
+    return [
+        {"task": task, "horizon": horizon, "operations_to_internalize": cost, "samples": 100}
+        | {"internalized": cost is not None, "ood_accuracy": 0.9 if cost else 0.2}
+        for cost in costs
+    ]
+
+
+def test_places_and_rankings_on_planted_costs() -> None:
+    """Costs that rise with the order, a task that is lost, and another horizon, which is not compared."""
+    rows = [
+        *planted("C9", 5, None, None, 90.0),
+        *planted("C4", 5, 40.0, 42.0),
+        *(row for n in (5, 6, 7, 8) for row in planted(f"C{n}", 5, 10.0 * n)),
+        *planted("C2", 12, 1000.0),
+    ]
+    found = places(rows)
+    assert [place.task for place in found] == ["C4", "C5", "C6", "C7", "C8", "C2", "C9"]
+    lost: Place = found[-1]
+    assert lost.costs == (None, None, 90.0)
+    assert (lost.median_operations, lost.ood_accuracy) == (None, 0.9)
+    assert (lost.internalized.successes, lost.internalized.trials) == (1, 3)
+    by_name = {ranking.predictor: ranking for ranking in rankings(found)}
+    assert by_name["states"].tasks == 6
+    assert by_name["states"].correlation == pytest.approx(1)
+    assert by_name["states"].p < 0.01  # 2 of 720 orders are as extreme
+    # Σ prime powers of C4 … C9: 4, 5, 5, 7, 8, 9
+    assert by_name["Σ prime powers"].correlation == pytest.approx(17 / (17 * 17.5) ** 0.5)
+    assert rankings(found[:3]) == []
+
+
 def test_an_atlas_of_two_tasks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sweep = tmp_path / "two.yaml"
     sweep.write_text(
@@ -173,4 +212,8 @@ def test_an_atlas_of_two_tasks(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert by_task["S3"]["transformations"] == 6
     assert by_task["C2"]["prime_powers"] == 2
     assert by_task["C2"]["construction_width"] < by_task["S3"]["construction_width"]
+    assert found["rankings"] == []  # two tasks have no order to speak of
+    assert {place["predictors"]["kind"] for place in found["places"]} == {"group", "group that commutes"}
     assert (Path(out) / "atlas" / "atlas.md").read_text().count("\n") == 4
+    assert (Path(out) / "atlas" / "atlas.html").read_text().count("<tr>") == 3
+    assert (Path(out) / "atlas" / "atlas.png").exists()

@@ -49,13 +49,14 @@ def test_the_runs_of_a_study_are_those_of_the_figures(name: str) -> None:
     assert {case.config for case in read_sweep(STUDIES / f"{name}.yaml").cases} < known
 
 
-def test_the_atlas_has_many_tasks_and_other_seeds(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_atlas_has_many_tasks_one_horizon_and_one_recipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of the judged runs of S_3, which are part of it, on seeds that nothing was chosen on."""
     monkeypatch.chdir(STUDIES.parent)
     configs = [case.config for case in read_sweep(STUDIES / "atlas.yaml").cases]
+    judged = {case.config for case in read_sweep(STUDIES / "s3-judge.yaml").cases}
     assert len({config.task for config in configs if isinstance(config, ChainConfig)}) >= 8
-    assert all(100 <= config.seed < 200 for config in configs)
+    assert {replace(config, task="S3") for config in configs if isinstance(config, ChainConfig)} < judged
+    assert len(judged & set(configs)) == len({config.seed for config in configs})
 
 
 def test_words_depart_from_the_preset_that_they_name() -> None:

@@ -8,7 +8,7 @@ import statistics as python_statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
@@ -16,16 +16,26 @@ from internalize.analysis.output import OutputFolder
 from internalize.analysis.race import as_latex, as_markdown, waiting_shares
 from internalize.configs.files import require_writable
 from internalize.configs.named import TrustOption
+from internalize.display import page
+from internalize.display.charts import task_name
+from internalize.display.plots import MARKERS, PALETTE, inline_svg, new_figure
 from internalize.display.terminal import PlainConsole, results_table
 from internalize.errors import require
 from internalize.runs.location import runs_folder
 from internalize.runs.provenance import provenance
 from internalize.runtime.kind import cpu
-from internalize.statistics import Rate
+from internalize.statistics import Rate, spearman_trend
 from internalize.sweeps.collection import collect
 from internalize.sweeps.sweep import find_sweep
-from internalize.tasks.groups import structure_of
+from internalize.tasks.groups import Structure, structure_of
 from internalize.tasks.names import parse_task
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+KINDS = ("group that commutes", "group", "resets", "mixed", "too large")
+"""What the symbols of a task generate: a group, in which everything can be undone; maps of which none turns
+in a circle, as in a flip-flop; or something of both."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +47,7 @@ class Predictors:
     transformations: int | None
     """Order of the group or semigroup that its symbols generate; None where it is too large to list."""
     kind: str
-    """group, monoid that only resets, or mixed."""
+    """One of KINDS."""
     solvable: bool | None
     prime_powers: int | None
     """Σ of the prime powers of an abelian group: what the width of theorem 3 goes with."""
@@ -58,20 +68,25 @@ def predictors(task_name: str, horizon: int) -> Predictors:
         if counter
         else general_shape(task.states, task.symbols, horizon)
     )
-    kind = "too large" if found is None else "group" if found.is_group else "mixed"
-    if found is not None and found.aperiodic and not found.is_group:
-        kind = "resets"
     orders = None if found is None else found.prime_powers
     return Predictors(
         task.states,
         task.symbols,
         None if found is None else found.size,
-        kind,
+        _kind(found),
         None if found is None else found.solvable,
         None if orders is None else sum(orders),
         shape.mlp_width,
         shape.depth,
     )
+
+
+def _kind(found: Structure | None) -> str:
+    if found is None:
+        return "too large"
+    if found.is_group:
+        return "group that commutes" if found.abelian else "group"
+    return "resets" if found.aperiodic else "mixed"
 
 
 @dataclass(frozen=True)
@@ -82,6 +97,8 @@ class Place:
     horizon: int
     predictors: Predictors
     internalized: Rate
+    costs: tuple[float | None, ...]
+    """Operations until each run had internalized; None for those that did not."""
     median_operations: float | None
     """Operations by which half of the runs had internalized; None where fewer than half did."""
     ood_accuracy: float | None
@@ -115,10 +132,55 @@ def _place(task: str, horizon: int, rows: Sequence[dict[str, Any]]) -> Place:
         horizon,
         predictors(task, horizon),
         Rate(len(through), len(rows)),
+        tuple(costs),
         next((cost for cost, share in waiting_shares(costs) if share <= 0.5), None),
         python_statistics.mean(row["ood_accuracy"] for row in through) if through else None,
         max(row["samples"] for row in rows) / possible_inputs(symbols, horizon),
     )
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """How well one predictor puts the tasks in the order of their costs."""
+
+    predictor: str
+    tasks: int
+    """Those of which the predictor says anything."""
+    correlation: float
+    """Spearman's; 1 if the task of which more is predicted always costs more."""
+    p: float
+    """Two-sided, by permuting the tasks."""
+
+
+PREDICTORS = {
+    "states": "states",
+    "transformations": "transformations",
+    "prime_powers": "Σ prime powers",
+    "construction_width": "width by hand",
+}
+LEAST_TASKS = 4
+"""With fewer, no order of the tasks could be told from chance."""
+
+
+def rankings(found: Sequence[Place]) -> list[Ranking]:
+    """Each predictor against the median cost; a task that fewer than half of its runs internalize ranks last.
+
+    Costs are compared between tasks of one horizon alone: the most frequent one of the atlas.
+    """
+    horizons = [place.horizon for place in found]
+    horizon = max(horizons, key=horizons.count)
+    result = []
+    for name, word in PREDICTORS.items():
+        known = [
+            (float(value), place.median_operations or float("inf"))
+            for place in found
+            if place.horizon == horizon and (value := vars(place.predictors)[name]) is not None
+        ]
+        if len(known) >= LEAST_TASKS:
+            trend = spearman_trend([value for value, _ in known], [cost for _, cost in known])
+            p = min(1.0, 2 * min(trend.rising, trend.falling))
+            result.append(Ranking(word, len(known), trend.correlation, p))
+    return result
 
 
 HEADINGS = (
@@ -140,7 +202,7 @@ HEADINGS = (
 def cells(place: Place) -> tuple[str, ...]:
     known = place.predictors
     return (
-        place.task,
+        short_name(place.task),
         str(place.horizon),
         str(known.states),
         str(known.symbols),
@@ -156,8 +218,92 @@ def cells(place: Place) -> tuple[str, ...]:
     )
 
 
+def short_name(task: str) -> str:
+    """Without folder and ending, for tasks in files of one's own."""
+    return Path(task).stem if "/" in task or "." in task else task
+
+
 def _told(value: int | None) -> str:
     return "–" if value is None else str(value)
+
+
+RANKING_HEADINGS = ("predictor", "tasks", "rank correlation with cost", "p")
+
+
+def ranking_cells(ranking: Ranking) -> tuple[str, ...]:
+    return ranking.predictor, str(ranking.tasks), f"{ranking.correlation:+.2f}", f"{ranking.p:.3f}"
+
+
+def draw_atlas(found: Sequence[Place]) -> Figure:
+    """A line for each task, the cheapest on top, with a mark for each run: what the symbols generate."""
+    figure, panel = new_figure(height=0.32 * len(found) + 1.3)
+    most = max((cost for place in found for cost in place.costs if cost is not None), default=1.0)
+    beyond = 1.5 * most  # where runs stand that did not internalize
+    for kind in dict.fromkeys(place.predictors.kind for place in found):
+        number = KINDS.index(kind)
+        points = [
+            (cost or beyond, row)
+            for row, place in enumerate(found)
+            for cost in place.costs
+            if place.predictors.kind == kind
+        ]
+        panel.plot(
+            [cost for cost, _ in points],
+            [row for _, row in points],
+            MARKERS[number],
+            color=PALETTE[number],
+            label=kind,
+            alpha=0.75,
+        )
+    if any(cost is None for place in found for cost in place.costs):
+        panel.axvline(1.22 * most, color="#888888", linewidth=0.8, linestyle=":")
+        panel.annotate("never", (beyond, -0.75), ha="center", fontsize=8, annotation_clip=False)
+    panel.set_xscale("log")
+    panel.set_yticks(
+        range(len(found)), [f"{task_name(short_name(place.task))}, T={place.horizon}" for place in found]
+    )
+    panel.set_ylim(len(found) - 0.5, -0.5)
+    panel.set_xlabel("operations until internalized, each run")
+    panel.legend(loc="lower left", bbox_to_anchor=(0, 1.02), ncols=4, borderaxespad=0)
+    return figure
+
+
+WORDS = (
+    "Transformations: how many different maps of the states the symbols generate. Solvable: whether every "
+    "group among them is; then constant depth may do. Σ prime powers: of a group that commutes, what the "
+    "width in theorem 3 grows with. Width by hand: of the MLP of a transformer that is written by hand "
+    "for the task. OOD: mean accuracy on other inputs, of the runs that internalized. Views of an input: "
+    "how often the longest run saw each possible input on average."
+)
+
+
+def atlas_page(found: Sequence[Place], ranked: Sequence[Ranking], sweep: str, runs: int, missing: int) -> str:
+    through = sum(place.internalized.successes for place in found)
+    lead = (
+        f"{len(found)} tasks, {runs} runs of {sweep}, {through} of them internalized. The cheapest task comes "
+        "first. Costs can be compared between tasks of one horizon T."
+    )
+    if missing:
+        lead += f" {missing} runs of the sweep are not finished."
+    sections = [
+        page.figure(
+            inline_svg(draw_atlas(found), "Operations until internalized, for each run of each task"),
+            "Operations of training until a run had internalized. Every mark is a run.",
+        ),
+        page.heading("What is known beforehand, and what came out"),
+        page.table(HEADINGS, [cells(place) for place in found]),
+        page.paragraph(WORDS),
+    ]
+    if ranked:
+        sections += [
+            page.heading("What predicts the cost?"),
+            page.table(RANKING_HEADINGS, [ranking_cells(ranking) for ranking in ranked]),
+            page.paragraph(
+                "+1: the task of which more is predicted always costs more. 0: the predictor says nothing. p: "
+                "how often tasks that are dealt out at random correlate as strongly, one predictor at a time."
+            ),
+        ]
+    return page.page("What internalization costs, task by task", lead, sections, f"internalize atlas {sweep}")
 
 
 @dataclass(frozen=True)
@@ -169,7 +315,7 @@ class AtlasArguments(TrustOption):
     out: Path = field(default_factory=runs_folder)
     """Folder that holds the run folders."""
     drawings: Path | None = None
-    """Folder for the tables; `atlas` in the folder of the runs if not given."""
+    """Folder for page, picture and tables; `atlas` in the folder of the runs if not given."""
     json: bool = False
     """Print one JSON object."""
 
@@ -182,10 +328,12 @@ def atlas_command(arguments: AtlasArguments) -> None:
     unknown = [row["run"] for row in rows if "operations_to_internalize" not in row]
     require(not unknown, "sweep", f"{unknown[:1]} was made before costs were counted: train it again")
     found = places(rows)
+    ranked = rankings(found)
     missing = len(collected.missing)
     result = {
         "sweep": str(arguments.sweep),
         "places": [place.to_json() for place in found],
+        "rankings": [vars(ranking) for ranking in ranked],
         "runs": len(rows),
         "missing": missing,
         "provenance": provenance(cpu()),
@@ -194,10 +342,15 @@ def atlas_command(arguments: AtlasArguments) -> None:
     folder.json("atlas", result)
     folder.text("atlas.md", as_markdown(HEADINGS, lines))
     folder.text("atlas.tex", as_latex(HEADINGS, lines))
+    folder.text("atlas.html", atlas_page(found, ranked, arguments.sweep, len(rows), missing))
+    folder.figure("atlas", draw_atlas(found))
     if arguments.json:
         print(json.dumps(result))
         return
     console = PlainConsole()
     title = f"{len(rows)} runs; {missing} of the sweep are not finished" if missing else f"{len(rows)} runs"
     console.print(results_table(title, list(HEADINGS), [list(line) for line in lines]))
+    if ranked:
+        told = [list(ranking_cells(ranking)) for ranking in ranked]
+        console.print(results_table("What predicts the cost?", list(RANKING_HEADINGS), told))
     console.print(folder.note(), soft_wrap=True)
