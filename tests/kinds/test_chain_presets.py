@@ -18,7 +18,7 @@ from internalize.curricula.curriculum import METHODS
 from internalize.errors import BadInput
 from internalize.figures.paper import find_figure
 from internalize.kinds.chain.commands import TrainArguments
-from internalize.kinds.chain.presets import LAPTOP, preset_in
+from internalize.kinds.chain.presets import LAPTOP, LAPTOP_IN_ORDER, laptop, preset_in
 from internalize.sweeps.sweep import read_sweep
 
 STUDIES = Path(__file__).parents[2] / "studies"
@@ -88,6 +88,40 @@ def test_the_preset_serves_models_without_learned_positions(model: str) -> None:
     )
     with own_files():
         arguments.config.check({})  # nothing in it is refused
+
+
+@pytest.mark.parametrize(
+    ("task", "recipe"),
+    [
+        ("C7", LAPTOP),
+        ("C2xC3", LAPTOP),
+        ("S3", LAPTOP_IN_ORDER),
+        ("flipflop2", LAPTOP_IN_ORDER),
+        ("regex:(0|1)*11", LAPTOP_IN_ORDER),
+        ("turnstile.py:turnstile", LAPTOP_IN_ORDER),
+        ("parity.json", LAPTOP),
+        ("missing.json", LAPTOP),  # which the check of the config refuses
+    ],
+)
+def test_the_preset_has_two_layers_where_the_order_of_symbols_matters(
+    task: str, recipe: ChainConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On the command line, in Python and in a sweep file; a model that is asked for stays as it is."""
+    monkeypatch.chdir(tmp_path)
+    Path("parity.json").write_text('{"transitions": [[0, 1], [1, 0]]}')
+    Path("turnstile.py").write_text(
+        "from internalize import semiautomaton\nturnstile = semiautomaton('turnstile', [[0, 1], [0, 1]])\n"
+    )
+    words = ["--preset", "laptop", "--task", task, "--horizon", "5"]
+    arguments = parse(TrainArguments, words, "internalize train", TrainArguments.defaults(words))
+    assert arguments.config == laptop(task, 5) == replace(recipe, task=task, horizon=5)
+    asked = [*words, "--model.depth", "3"]
+    assert parse(TrainArguments, asked, "train", TrainArguments.defaults(asked)).config.model.depth == 3
+    Path("sweep.yaml").write_text(f"preset: laptop\nbase: {{task: '{task}', horizon: 5}}\n")
+    if "missing" not in task:
+        with own_files():
+            (case,) = read_sweep("sweep.yaml").cases
+        assert case.config == arguments.config
 
 
 SMALL = {

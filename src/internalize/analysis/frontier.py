@@ -156,9 +156,8 @@ class FrontierArguments:
         require(self.resolution >= 1, "resolution", f"must be at least 1, got {self.resolution}")
 
     @classmethod
-    def defaults(cls, words: Sequence[str]) -> FrontierArguments | None:
-        config = preset_in(words)
-        return None if config is None else cls(config=config)
+    def defaults(cls, words: Sequence[str]) -> FrontierArguments:
+        return cls(config=preset_in(words, otherwise="laptop") or LAPTOP)
 
 
 class Deadline:

@@ -274,9 +274,8 @@ class RaceArguments:
         return [name.strip() for name in self.methods.split(",") if name.strip()]
 
     @classmethod
-    def defaults(cls, words: Sequence[str]) -> RaceArguments | None:
-        config = preset_in(words)
-        return None if config is None else cls(config=config)
+    def defaults(cls, words: Sequence[str]) -> RaceArguments:
+        return cls(config=preset_in(words, otherwise="laptop") or LAPTOP)
 
 
 def race_command(arguments: RaceArguments) -> None:

@@ -190,7 +190,7 @@ def structure_of(task: Semiautomaton) -> Structure | None:
         return None
     is_group = all(len(set(symbol)) == task.states for symbol in symbols)
     groups = [maps] if is_group else list(_maximal_groups(maps))
-    abelian = all(after(a, b) == after(b, a) for a in symbols for b in symbols)
+    abelian = task.commutes
     return Structure(
         size=len(maps),
         is_group=is_group,

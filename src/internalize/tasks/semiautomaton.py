@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 LARGEST_TABLE = 10_000_000
 """Most entries of a transition table; beyond it the task would not fit beside its model on a laptop."""
 
+LARGEST_SEARCH = 100_000_000
+"""Most products of symbols, over all states, that are compared to see whether they commute: a second."""
+
 
 @dataclass(frozen=True, eq=False)
 class Semiautomaton:
@@ -53,6 +56,17 @@ class Semiautomaton:
     @property
     def symbols(self) -> int:
         return self.transitions.shape[1]
+
+    @property
+    def commutes(self) -> bool:
+        """Whether the order of the symbols never matters, as in a counter.
+
+        A table so large that nobody wants to wait for the answer is taken for one in which it does not.
+        """
+        moves = self.transitions[: self.inner_states]
+        if moves.size * self.symbols > LARGEST_SEARCH:
+            return True
+        return all(np.array_equal(moves[first], moves[:, i][moves]) for i, first in enumerate(moves.T))
 
     @cached_property
     def table(self) -> Tensor:

@@ -13,7 +13,7 @@ from internalize.display.terminal import duration
 from internalize.errors import require
 from internalize.kinds import prepare
 from internalize.kinds.chain.config import ChainConfig
-from internalize.kinds.chain.presets import PresetName, as_laptop, preset_in
+from internalize.kinds.chain.presets import PresetName, laptop, preset_in
 from internalize.kinds.entrance import ConfigOption, config_in, run_experiment
 from internalize.models.config import ModelConfig
 from internalize.runtime.execution import Execution, resolve_device
@@ -64,7 +64,7 @@ def require_chosen(config: ChainConfig, execution: Execution) -> None:
         return
     if prepared.folder(execution.out).exists():  # it was asked for before
         return
-    seconds, small = (_rough_seconds(of) for of in (prepared, prepare(as_laptop(config))))
+    seconds, small = (_rough_seconds(of) for of in (prepared, prepare(laptop(config.task, config.horizon))))
     model = f"depth {config.model.depth}, width {config.model.width}, {config.iterations:,} iterations"
     text = (
         f"{config.task}, T = {config.horizon}, {config.method} with the paper's model ({model}) takes about "
