@@ -17,7 +17,7 @@ from internalize.analysis.race import as_latex, as_markdown, waiting_shares
 from internalize.configs.files import require_writable
 from internalize.configs.named import TrustOption
 from internalize.display import page
-from internalize.display.charts import task_name
+from internalize.display.charts import QUIET, task_name
 from internalize.display.plots import MARKERS, PALETTE, inline_svg, new_figure
 from internalize.display.terminal import PlainConsole, results_table
 from internalize.errors import require
@@ -184,37 +184,28 @@ def rankings(found: Sequence[Place]) -> list[Ranking]:
 
 
 HEADINGS = (
-    *(
-        "task",
-        "T",
-        "states",
-        "symbols",
-        "transformations",
-        "kind",
-        "solvable",
-        "Σ prime powers",
-        "width by hand",
-    ),
-    *("internalized", "median operations", "OOD", "views of an input"),
+    *("task", "T", "internalized", "median operations", "OOD", "views of an input"),
+    *("kind", "states", "symbols", "transformations", "solvable", "Σ prime powers", "width by hand"),
 )
 
 
 def cells(place: Place) -> tuple[str, ...]:
+    """What came out, then what was known."""
     known = place.predictors
     return (
         short_name(place.task),
         str(place.horizon),
-        str(known.states),
-        str(known.symbols),
-        _told(known.transformations),
-        known.kind,
-        "–" if known.solvable is None else "yes" if known.solvable else "no",
-        _told(known.prime_powers),
-        str(known.construction_width),
         f"{place.internalized.successes} of {place.internalized.trials}",
         "not reached" if place.median_operations is None else f"{place.median_operations:.2e}",
         "–" if place.ood_accuracy is None else f"{100 * place.ood_accuracy:.1f} %",
         f"{place.views:.1e}",
+        known.kind,
+        str(known.states),
+        str(known.symbols),
+        _told(known.transformations),
+        "–" if known.solvable is None else "yes" if known.solvable else "no",
+        _told(known.prime_powers),
+        str(known.construction_width),
     )
 
 
@@ -256,14 +247,17 @@ def draw_atlas(found: Sequence[Place]) -> Figure:
             alpha=0.75,
         )
     if any(cost is None for place in found for cost in place.costs):
-        panel.axvline(1.22 * most, color="#888888", linewidth=0.8, linestyle=":")
-        panel.annotate("never", (beyond, -0.75), ha="center", fontsize=8, annotation_clip=False)
+        panel.axvline(1.22 * most, color=QUIET, linewidth=0.8, linestyle=":")
+        panel.text(1.25 * most, len(found) - 0.7, "never", color=QUIET, fontsize=8)
     panel.set_xscale("log")
-    panel.set_yticks(
-        range(len(found)), [f"{task_name(short_name(place.task))}, T={place.horizon}" for place in found]
-    )
+    horizons = sorted({place.horizon for place in found})
+    names = [task_name(short_name(place.task)) for place in found]
+    if len(horizons) > 1:
+        names = [f"{name}, T = {place.horizon}" for name, place in zip(names, found, strict=True)]
+    panel.set_yticks(range(len(found)), names)
     panel.set_ylim(len(found) - 0.5, -0.5)
-    panel.set_xlabel("operations until internalized, each run")
+    where = f"T = {horizons[0]}; " if len(horizons) == 1 else ""
+    panel.set_xlabel(f"{where}operations until internalized, each run")
     panel.legend(loc="lower left", bbox_to_anchor=(0, 1.02), ncols=4, borderaxespad=0)
     return figure
 
@@ -290,7 +284,7 @@ def atlas_page(found: Sequence[Place], ranked: Sequence[Ranking], sweep: str, ru
             inline_svg(draw_atlas(found), "Operations until internalized, for each run of each task"),
             "Operations of training until a run had internalized. Every mark is a run.",
         ),
-        page.heading("What is known beforehand, and what came out"),
+        page.heading("What came out, and what was known beforehand"),
         page.table(HEADINGS, [cells(place) for place in found]),
         page.paragraph(WORDS),
     ]

@@ -23,8 +23,11 @@ COUNTS_AT = 1.03
 
 
 def task_name(task: str) -> str:
-    """`C$_{2}$` for C2, as the paper writes it; other names as they are."""
-    return re.sub(r"\b([A-Z])(\d+)\b", r"\1$_{\2}$", task)
+    """`C$_{2}$` for C2, as the paper writes it, and C$_{2}$×C$_{3}$ for C2xC3; other names as they are."""
+    factors = task.split("x")
+    if not all(re.fullmatch(r"[A-Z]\d+", factor) for factor in factors):
+        factors = [task]
+    return "×".join(re.sub(r"\b([A-Z])(\d+)\b", r"\1$_{\2}$", factor) for factor in factors)
 
 
 def success_bars(
