@@ -12,7 +12,15 @@ import pytest
 
 from internalize import ChainConfig, EvaluationConfig, Execution, ModelConfig, ScheduleConfig, train
 from internalize.analysis.diagnosis import diagnose
-from internalize.analysis.evidence import RunEvidence, StageEvidence, gather, position_losses, trend
+from internalize.analysis.evidence import (
+    RunEvidence,
+    StageEvidence,
+    gather,
+    iterations_in,
+    last_attempt,
+    position_losses,
+    trend,
+)
 from internalize.analysis.open_run import OpenChain
 from internalize.cli import main
 from internalize.curricula import METHODS
@@ -61,6 +69,32 @@ LEARNED, LOST = curve(0.5, 0.01), curve(1.11, 1.10)
 
 def actions(evidence: RunEvidence) -> str:
     return " | ".join(suggestion.action for suggestion in diagnose(evidence).suggestions)
+
+
+def test_the_last_and_largest_measurement_decides() -> None:
+    """The last stage fell short by a hair among 1,000 inputs, and the final 10,000 say that it internalized."""
+    found = diagnose(planted([1.0] * 7 + [0.949], [LEARNED] * 8, final=Rate(9_520, 10_000), internalized=True))
+    assert found.verdict == "internalized"
+
+
+def test_iterations_of_a_stage_that_was_undone_and_tried_again() -> None:
+    """Stage 2 is lost at 4,000, stage 1 is trained again to 4,250, and stage 2 learned by 5,000."""
+    rows = [
+        {"stage": stage, "iteration": iteration, "lost": iteration == 4_000}
+        for stage, iteration in [
+            (1, 500),
+            (1, 1_000),
+            (2, 2_500),
+            (2, 4_000),
+            (1, 4_250),
+            (2, 4_600),
+            (2, 5_000),
+        ]
+    ]
+    assert [iterations_in(rows, stage) for stage in (1, 2, 3)] == [1_250, 3_750, 0]
+    of_stage_2 = [row for row in rows if row["stage"] == 2]
+    assert [row["iteration"] for row in last_attempt(of_stage_2)] == [4_600, 5_000]
+    assert [row["iteration"] for row in last_attempt(of_stage_2[:2])] == [2_500, 4_000]  # there is no other
 
 
 def test_success() -> None:

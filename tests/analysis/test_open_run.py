@@ -12,8 +12,9 @@ import torch
 
 import internalize
 from internalize import BadInput, ChainConfig, EvaluationConfig, Execution, ModelConfig, Run, open_run, train
-from internalize.analysis.open_run import OpenChain
+from internalize.analysis.open_run import OpenChain, open_chain
 from internalize.cli import main
+from internalize.runtime.kind import Streams
 from internalize.tasks.parity import all_bits
 from tests.measure.test_generation import naive
 
@@ -75,6 +76,31 @@ def test_a_run_answers_in_python(internalized: Run) -> None:
     for wrong in ("1 0 2 1", "1 0 x 1", [1, 0, 7, 1], "1 0", "", [True, 0, 1, 1]):
         with pytest.raises(BadInput, match=r"^inputs: "):
             run.answer(wrong)
+
+
+ABSOLUTE = replace(ROTARY, model=replace(ROTARY.model, positions="absolute"), iterations=400)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        replace(ABSOLUTE, length_token=True),
+        replace(ABSOLUTE, answer_positions="end"),
+        replace(ABSOLUTE, scored="states"),
+    ],
+    ids=["length token", "positions from the end", "no EOS"],
+)
+def test_a_stage_is_asked_as_it_was_measured(config: ChainConfig, tmp_path: Path) -> None:
+    """Opened at the end of a stage, a run answers as it did when training measured it there."""
+    run = open_chain(train(config, Execution(out=tmp_path, quiet=True)).path, "cpu")
+    symbols = run.draw(run.experiment.inputs, 50, 0, "test").symbols
+    for stage in run.stages:
+        state = run.experiment.init(Streams(0, run.experiment.device))
+        state.model.load(run.run.weights(stage), "run")
+        state.progress = replace(state.progress, stage=stage)
+        budget = len(run.own_shown(stage)) + 1 if config.length_token else None
+        measured = run.experiment.predictor(state, budget).generate(symbols)
+        assert torch.equal(run.predictor(stage=stage).generate(symbols), measured)
 
 
 def test_what_is_inside_belongs_to_the_answer(internalized: Run) -> None:

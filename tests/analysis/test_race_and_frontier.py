@@ -22,6 +22,7 @@ from internalize.analysis.race import (
 )
 from internalize.cli import main
 from internalize.errors import BadInput
+from internalize.kinds.chain.presets import LAPTOP
 from internalize.kinds.entrance import forecast_of
 
 TINY = [
@@ -87,6 +88,30 @@ def test_entrants() -> None:
     for wrong in ("left+magic", "lefft"):
         with pytest.raises(BadInput, match="meth"):
             entrant_config(wrong, base, 1e12)
+
+
+def test_a_method_of_one_stage_does_not_cool_from_its_start() -> None:
+    base = replace(LAPTOP, task="C3", horizon=5)
+    mixed, left = entrant_config("mixture", base, 1e12), entrant_config("left+easy", base, 1e12)
+    assert (mixed.optimizer.cooling, mixed.schedule.kind, mixed.keep_positions) == (None, "adaptive", None)
+    assert replace(left, iterations=LAPTOP.iterations, operations_limit=None) == base
+    with pytest.raises(BadInput, match="ease"):
+        entrant_config("mixture+easy", base, 1e12).check({})
+
+
+def test_learning_rates_are_chosen_on_other_seeds_and_a_run_that_fails_is_last(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With a learning rate of 1e30 the loss is no number after a step."""
+    words = ["race", "--operations", "2e8", "--methods", "left", "--seeds", "1", "--workers", "1", *TINY]
+    words = [*words, "--out", str(tmp_path), "--json", "--tuning-seeds", "1", "--lrs", "1e30"]
+    race = said(capsys, *words, "5e-3")
+    assert race["learning_rates"] == {"left": 5e-3}
+    lost = said(capsys, *words)  # one rate: nothing to choose from
+    assert lost["learning_rates"] == {"left": 1e30}
+    assert [(run["internalized"], run["id_accuracy"]) for run in lost["runs"]] == [(False, 0.0)]
+    assert main([*words, "5e-3", "--seed", "190"]) == 2
+    assert "seed: learning rates are chosen on seeds 190 to 190" in capsys.readouterr().err
 
 
 def test_a_race_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -56,7 +56,7 @@ def chain(row: Row, succeeds: float, ood: float | None = None, chance: float = 0
 
 def waiting(row: Row, iterations: float, happened: bool) -> Row:
     until = iterations if happened else float(row["iterations"])
-    return {"happened": happened, "iterations_until": until, "operations_until": 1e6 * until}
+    return {"happened": happened, "iterations_until": until}
 
 
 def _methods(row: Row) -> Row:

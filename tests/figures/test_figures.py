@@ -220,3 +220,9 @@ def test_the_list_of_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 def test_the_list_reads_what_the_figure_says(name: str) -> None:
     figure = find_figure(name)
     assert told_by(name) == {"paper": figure.paper, "shows": figure.shows}
+
+
+@pytest.mark.parametrize("words", [[], ["--no-train"], ["--plan"]])
+def test_a_tier_that_a_figure_lacks_is_refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["figure", "construction-size", "--tier", "toy", *words]) == 2
+    assert "tier: construction-size has no cases for toy" in capsys.readouterr().err

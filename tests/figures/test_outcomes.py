@@ -6,18 +6,14 @@ from typing import Any
 
 import pytest
 
-from internalize.curricula.curriculum import Left
 from internalize.figures.rows import (
     last_stage_passed,
-    operations_until,
     scale_of,
     scale_of_all,
     stage_ends,
     until_internalized,
     views_per_input,
 )
-from internalize.measure.cost import training_flops
-from internalize.models.config import ModelConfig
 from internalize.statistics import Waiting
 
 
@@ -38,6 +34,8 @@ def measured(*entries: tuple[int, int, float]) -> list[dict[str, Any]]:
         ([(100, 2, 0.99), (200, 3, 0.96)], False, Waiting(1_000, False)),  # or does not
         ([(100, 3, 0.95), (200, 3, 0.94)], True, Waiting(1_000, False)),  # nothing on the way to confirm
         ([(100, 1, 1.0), (200, 2, 0.4)], False, Waiting(1_000, False)),  # given up before the last stage
+        ([(100, 3, 0.96), (200, 3, 0.97), (300, 2, 0.9)], False, Waiting(100, True)),  # undone later
+        ([(100, 3, 0.96), (200, 2, 0.99), (300, 3, 0.97)], False, Waiting(1_000, False)),  # two attempts
     ],
 )
 def test_the_first_measurement_that_the_next_confirms(
@@ -50,22 +48,6 @@ def test_the_last_stage_that_passed() -> None:
     ends = stage_ends(measured((10, 1, 0.2), (20, 1, 0.99), (30, 2, 0.96), (40, 3, 0.5), (50, 4, 0.96)))
     assert last_stage_passed(ends) == 4
     assert last_stage_passed(stage_ends(measured((10, 1, 0.2)))) == 0
-
-
-def test_operations_add_up_stage_by_stage() -> None:
-    """30 steps of stage 1, 20 of stage 2, then stage 3 to the end of the budget."""
-    row = {
-        "task": "C3", "horizon": 3, "batch": 8, "model.depth": 1, "model.width": 8, "model.heads": 2,
-        "model.mlp": None,
-    }  # fmt: skip
-    rows = measured((30, 1, 1.0), (50, 2, 1.0), (60, 3, 0.3))
-
-    def step(answer: int) -> int:
-        return training_flops(ModelConfig(1, 8, 2), 7, 8, 4, answer)
-
-    assert operations_until(row, rows, Left(3), 100) == 30 * step(4) + 20 * step(3) + 50 * step(2)
-    assert operations_until(row, rows, Left(3), 40) == 30 * step(4) + 10 * step(3)
-    assert operations_until({**row, "model.network": "mine.py:Net"}, rows, Left(3), 40) is None
 
 
 CELL = {

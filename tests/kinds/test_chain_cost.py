@@ -6,7 +6,7 @@ import json
 import signal
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import torch
@@ -15,6 +15,7 @@ from internalize import ChainConfig, EvaluationConfig, Execution, ModelConfig, R
 from internalize.curricula.schedule import Progress
 from internalize.errors import BadInput, Interrupted
 from internalize.kinds.chain.config import OptimizerConfig
+from internalize.kinds.entrance import forecast_of
 from internalize.measure import cost
 from internalize.measure.ledger import Ledger, ledger_from_json
 from internalize.runtime.kind import Streams
@@ -194,6 +195,42 @@ def test_smoothing_shows_the_next_stage_only_in_a_further_attempt() -> None:
     assert first.count(4) == pytest.approx(200, abs=40)
     assert second.count(2) == pytest.approx(100, abs=35)
     assert second.count(4) == pytest.approx(0.65 * 400, abs=40)
+
+
+def test_smoothing_is_refused_where_it_would_do_nothing() -> None:
+    schedule = replace(CONFIG.schedule, smoothing=0.25)
+    for fields in ({"method": "filler:left", "length_token": None}, {"method": "inductive", "horizon": 5}):
+        with pytest.raises(BadInput, match=r"schedule\.smoothing|length-token"):
+            replace(CONFIG, schedule=schedule, **fields).check({})
+
+
+def test_a_stage_must_have_time_to_learn_after_its_easy_steps() -> None:
+    easy = replace(CONFIG, ease=10)  # three attempts, the last one eased for 30 iterations; patience 30
+    with pytest.raises(BadInput, match=r"ease: 10 iterations are too many: schedule.patience \(30\)"):
+        easy.check({})
+    replace(easy, ease=9).check({})
+    replace(easy, schedule=replace(CONFIG.schedule, patience=0)).check({})
+
+
+@pytest.mark.parametrize("reach", ["previous", "all"])
+def test_the_forecast_weighs_formats_by_how_often_they_are_drawn(reach: Literal["previous", "all"]) -> None:
+    """Against the formats that steps really draw."""
+    config = replace(
+        CONFIG, horizon=6, iterations=6_000, rehearsal=0.2, rehearse=reach, schedule=ScheduleConfig()
+    )
+    experiment, streams = config.build(CPU, {}), Streams(0, CPU)
+    drawn = sum(
+        experiment.operations_of_step(len(experiment.shown_at(Progress(i, 1 + i // 1_000), streams)) + 1)
+        for i in range(6_000)
+    )
+    assert forecast_of(config).training_flops == pytest.approx(drawn, rel=0.01)
+    assert forecast_of(replace(config, operations_limit=1e6)).training_flops == 1e6
+
+
+def test_without_eos_in_the_loss_its_position_is_not_counted() -> None:
+    plain, states = (replace(CONFIG, length_token=None, rehearsal=None, scored=s) for s in (None, "states"))
+    step, shorter = (config.build(CPU, {}).operations_of_step for config in (plain, states))
+    assert shorter(4) == step(3)
 
 
 # The event: a success that the next measurement confirms -------------------------------------------------

@@ -119,6 +119,8 @@ def diagnose(evidence: RunEvidence) -> Diagnosis:
 def broken_stage(evidence: RunEvidence) -> StageEvidence | None:
     """The first of the last stages that are all below the bar; None if the last measured stage passed it."""
     broken = None
+    if evidence.internalized and evidence.state == "done":  # says the last measurement, which is the largest
+        return None
     for stage in reversed([s for s in evidence.stages if s.target is not None]):
         if _passes(stage.target):
             return broken

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -139,19 +139,34 @@ def _stage(
 ) -> StageEvidence:
     """trained: the rows of all stages; measured: those of this one."""
     curriculum, samples = chain.experiment.curriculum, chain.experiment.config.evaluation.samples
-    before = max((row["iteration"] for row in trained if row["stage"] < stage), default=0)
+    spent = iterations_in(trained, stage)
     trained = [row for row in trained if row["stage"] == stage]
     return StageEvidence(
         stage=stage,
         shown=curriculum.shown(stage),
         label=curriculum.label(stage),
-        iterations=max((row["iteration"] for row in trained), default=before) - before,
+        iterations=spent,
         ended=ended,
         target=_rate(measured[-1].get("id_target_accuracy"), samples) if measured else None,
-        losses=tuple(row["worst_loss"] for row in trained if "worst_loss" in row),
+        losses=tuple(row["worst_loss"] for row in last_attempt(trained) if "worst_loss" in row),
         undone=sum(bool(row.get("lost")) for row in trained),
         mean_loss=trained[-1].get("loss") if trained else None,
     )
+
+
+def iterations_in(trained: Sequence[Mapping[str, Any]], stage: int) -> int:
+    """Iterations that were spent in the stage, all attempts together; trained: the rows of all stages."""
+    return sum(
+        row["iteration"] - before
+        for before, row in zip([0, *(row["iteration"] for row in trained)], trained, strict=False)
+        if row["stage"] == stage
+    )
+
+
+def last_attempt(trained: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    """Of the rows of one stage those after the last attempt but one, if it was undone."""
+    undone = [place for place, row in enumerate(trained[:-1]) if row.get("lost")]
+    return trained[undone[-1] + 1 :] if undone else trained
 
 
 def _position_losses(chain: OpenChain, samples: int, seed: int) -> dict[int, tuple[float, ...]] | None:

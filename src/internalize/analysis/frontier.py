@@ -1,6 +1,6 @@
 """How far a recipe gets: the largest horizon internalized within a budget, and how the cost grows with it.
 
-Pure: a search over planted or real outcomes, and a fitted law. The command is in `frontier_commands.py`.
+The search and the fitted law are pure functions of outcomes; the command trains and is at the end.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ import tyro
 from internalize.analysis.output import OutputFolder
 from internalize.configs.codec import to_json
 from internalize.configs.files import require_writable
+from internalize.configs.named import own_files
 from internalize.contract import Row, RunState, Stage
 from internalize.display.plots import PALETTE, new_figure
 from internalize.display.terminal import PlainConsole, errors_console, results_table
-from internalize.errors import Interrupted, require
+from internalize.errors import Interrupted, RunFailed, require
 from internalize.kinds.chain.config import ChainConfig
 from internalize.kinds.chain.presets import LAPTOP, PresetName, preset_in
 from internalize.kinds.entrance import run_folder, train
@@ -245,8 +246,10 @@ def run_row(arguments: FrontierArguments, horizon: int, seed: int) -> dict[str, 
     execution, limit = arguments.execution, 60 * arguments.minutes
     row: dict[str, Any] = {"horizon": horizon, "seed": seed, "ended": "out of time"}
     row |= {"seconds": None, "operations": None, "stage": None}
-    before = run_folder(config, execution.out)
-    if before.exists() and (seconds_in_all(Run(before)) or 0.0) >= limit and _state(before) != "done":
+    with own_files():
+        before = run_folder(config, execution.out)
+    begun = before.exists() and not execution.fresh
+    if begun and (seconds_in_all(Run(before)) or 0.0) >= limit and _state(before) != "done":
         return row
     deadline = Deadline(limit)
     try:
@@ -255,6 +258,8 @@ def run_row(arguments: FrontierArguments, horizon: int, seed: int) -> dict[str, 
         if not deadline.passed:
             raise
         return row
+    except RunFailed as problem:
+        return row | {"ended": f"failed: {problem}"}
     summary = run.summary()
     row |= {"ended": summary.get("gave_up") or "not internalized", "stage": summary["stage"]}
     if summary["internalized"] and summary["iterations_to_internalize"] is not None:

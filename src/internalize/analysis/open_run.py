@@ -138,13 +138,10 @@ class OpenChain(OpenStages):
     # Which weights ---------------------------------------------------------------------------------------
 
     def predictor(self, budget: int | None = None, stage: int | None = None) -> TransformerPredictor:
-        """From the weights of that moment. budget: tokens of an answer with EOS; None: as many as it wants."""
+        """From the weights of that moment. budget: tokens of an answer with EOS; None: as at that stage."""
         stage = self.moment(stage).stage
         weights = self.run.weights(stage if stage in self.run.stages() else None)
-        # one that never learned EOS is made to write as many as its format has; pauses have to be given
-        if budget is None and (self.config.scored == "states" or self.experiment.curriculum.pauses):
-            budget = len(self.own_shown(stage)) + 1
-        return self.experiment.load_predictor(weights, budget)
+        return self.experiment.load_predictor(weights, budget, self._stage_here(stage))
 
     def model(self, stage: int | None = None) -> LanguageModel:
         """The network itself, for whoever looks inside it; of a network of one's own it is `.module`."""
@@ -169,17 +166,21 @@ class OpenChain(OpenStages):
     def own_shown(self, stage: int, budget: int | None = None) -> Shown:
         """What the stage's own format shows; of a mixture's formats the one of this budget, or the direct one.
 
-        budget: tokens of the answer, EOS included. At another horizon the last stage is still the last.
+        budget: tokens of the answer, EOS included.
         """
-        curriculum, last = self.experiment.curriculum, self.trained.curriculum.stages
-        require(1 <= stage <= last, "stage", f"must lie in 1…{last}, got {stage}")
-        stage = curriculum.stages if stage == last else min(stage, curriculum.stages)
+        curriculum, stage = self.experiment.curriculum, self._stage_here(stage)
         if budget is None:
             return curriculum.shown(stage)
         lengths = {len(shown) + 1: shown for shown in curriculum.formats(stage)}
         wrong = f"stage {stage} trained answers of {sorted(lengths)} tokens, not {budget}"
         require(budget in lengths, "budget", wrong)
         return lengths[budget]
+
+    def _stage_here(self, stage: int) -> int:
+        """The stage at the horizon that is asked for: at another one the last stage is still the last."""
+        here, last = self.experiment.curriculum.stages, self.trained.curriculum.stages
+        require(1 <= stage <= last, "stage", f"must lie in 1…{last}, got {stage}")
+        return here if stage == last else min(stage, here)
 
     def ways_to_ask(self, stage: int | None) -> dict[str, TransformerPredictor]:
         """Mixtures are asked for their shortest and their longest answer, others answer as they like."""

@@ -1,7 +1,7 @@
 """Methods at equal compute: which internalizes, at what cost, and what it keeps.
 
 Every entrant gets the same operations of the cost model, the same seeds and as many trials of learning rates.
-Pure where it can be: entrants and tables from configs and results; the command is in `race_commands.py`.
+Entrants and tables are pure functions of configs and results; the command is at the end.
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ from internalize.analysis.output import OutputFolder
 from internalize.configs.codec import to_json
 from internalize.configs.files import require_writable
 from internalize.configs.named import own_files
-from internalize.curricula import ScheduleConfig
+from internalize.contract import RunState
+from internalize.curricula import ScheduleConfig, find_curriculum
 from internalize.curricula.schedule import EqualShares
 from internalize.display.plots import LINES, PALETTE, new_figure
 from internalize.display.terminal import PlainConsole, results_table
 from internalize.errors import BadInput, require
 from internalize.kinds import prepare
 from internalize.kinds.chain.config import ChainConfig
-from internalize.kinds.chain.presets import LAPTOP, PresetName, preset_in
+from internalize.kinds.chain.presets import LAPTOP, PresetName, preset_in, without_stages
 from internalize.runs.provenance import provenance
 from internalize.runtime.execution import Execution, resolve_device
 from internalize.runtime.fleet.seeds import MOST, require_finished, train_side_by_side
@@ -64,17 +65,20 @@ def entrant_config(entrant: str, base: ChainConfig, operations: float) -> ChainC
     method, *extras = entrant.split("+")
     for extra in extras:
         require(extra in EXTRAS, "methods", f"unknown +{extra} in {entrant!r}; known: {', '.join(EXTRAS)}")
+    base = replace(base, method=method)
+    if find_curriculum(method, base.horizon, {}, "methods")[0].stages == 1:
+        base = without_stages(
+            base, method
+        )  # what a last stage does, such as cooling, it would do from the start
     rehearses, pauses = "rehearsal" in extras, method.startswith("filler")
     told = rehearses and not pauses and (base.length_token or not base.keep_positions)
     config = replace(
         base,
-        method=method,
         rehearsal=(base.rehearsal or REHEARSED) if rehearses else None,
         rehearse=base.rehearse if rehearses else None,
         ease=(base.ease or LAPTOP.ease) if "easy" in extras else None,
         length_token=True if told else None,
-        # a mixture shows all formats in turn; behind pauses every state has its place
-        keep_positions=None if pauses or method.startswith("mixture") else base.keep_positions,
+        keep_positions=None if pauses else base.keep_positions,  # behind pauses every state has its place
         operations_limit=operations,
     )
     if "muon" in extras:
@@ -96,10 +100,7 @@ def iterations_for(config: ChainConfig, operations: float) -> int:
     except BadInput as problem:
         raise BadInput(problem.field, f"{config.method}: {problem.message}") from None
     curriculum = experiment.curriculum
-    steps = [
-        python_statistics.mean(experiment.operations_of_step(len(shown) + 1) for shown in formats)
-        for formats in (curriculum.formats(stage) for stage in range(1, curriculum.stages + 1))
-    ]
+    steps = [experiment.mean_operations(stage) for stage in range(1, curriculum.stages + 1)]
     if config.schedule.kind != "fixed":
         return max(curriculum.stages, int(operations / min(steps)) + 1)
     count = int(operations / python_statistics.mean(steps))
@@ -159,12 +160,12 @@ class RaceStanding:
 
 
 def standings(finishes: Sequence[RaceFinish], operations: float) -> list[RaceStanding]:
-    """The quickest first: by the share that internalized, then by the mean cost."""
+    """The quickest first: by the share that internalized, then by the mean cost, then by the ID accuracy."""
     found = [
         _standing(entrant, [finish for finish in finishes if finish.entrant == entrant], operations)
         for entrant in dict.fromkeys(finish.entrant for finish in finishes)
     ]
-    return sorted(found, key=lambda standing: (-standing.internalized.value, standing.mean_cost))
+    return sorted(found, key=lambda one: (-one.internalized.value, one.mean_cost, -one.id_accuracy))
 
 
 def _standing(entrant: str, own: Sequence[RaceFinish], operations: float) -> RaceStanding:
@@ -266,6 +267,11 @@ class RaceArguments:
         for name, count in (("seeds", self.seeds), ("tuning-seeds", self.tuning_seeds)):
             require(1 <= count <= MOST, name, f"must lie in 1…{MOST:,}, got {count}")
         require(self.operations > 0, "operations", f"must be more than 0, got {self.operations}")
+        first, choosing = self.config.seed, range(TUNING_SEED, TUNING_SEED + self.tuning_seeds)
+        tuned = len(self.lrs) > 1
+        apart = first + self.seeds <= TUNING_SEED or first > choosing[-1]
+        why = f"learning rates are chosen on seeds {choosing[0]} to {choosing[-1]}: race on others"
+        require(apart or not tuned, "seed", why)
         names = self.entrants
         require(len(set(names)) == len(names), "methods", f"names one twice: {self.methods}")
 
@@ -281,8 +287,11 @@ class RaceArguments:
 def race_command(arguments: RaceArguments) -> None:
     execution = arguments.execution
     folder = OutputFolder(require_writable(arguments.drawings or execution.out / "race"))
-    base = {name: entrant_config(name, arguments.config, arguments.operations) for name in arguments.entrants}
-    tuned = _tuned(arguments, base) if len(arguments.lrs) > 1 else base
+    with own_files():
+        base = {
+            name: entrant_config(name, arguments.config, arguments.operations) for name in arguments.entrants
+        }
+    tuned = _tuned(arguments, base)
     # seed by seed, so that a comparison is there early
     first = arguments.config.seed
     runs = [
@@ -318,19 +327,24 @@ def race_command(arguments: RaceArguments) -> None:
 
 def _tuned(arguments: RaceArguments, base: dict[str, ChainConfig]) -> dict[str, ChainConfig]:
     """Each method with the learning rate that served it best on other seeds; the same trials for all."""
-    trials = [
-        (f"{name} {lr:g}", replace(config, seed=TUNING_SEED + i, optimizer=replace(config.optimizer, lr=lr)))
+    candidates = {
+        name: {
+            f"{name} {lr!r}": replace(config, optimizer=replace(config.optimizer, lr=lr))
+            for lr in arguments.lrs or (config.optimizer.lr,)
+        }
         for name, config in base.items()
-        for lr in arguments.lrs
+    }
+    if len(arguments.lrs) <= 1:
+        return {name: next(iter(own.values())) for name, own in candidates.items()}
+    trials = [
+        (label, replace(config, seed=TUNING_SEED + i))
+        for own in candidates.values()
+        for label, config in own.items()
         for i in range(arguments.tuning_seeds)
     ]
     finishes = _finishes(trials, arguments, f"choosing learning rates, {len(trials)} runs")
-    chosen = {}
-    for name, config in base.items():
-        own = [finish for finish in finishes if finish.entrant.rpartition(" ")[0] == name]
-        best = standings(own, arguments.operations)[0].entrant
-        chosen[name] = replace(config, optimizer=replace(config.optimizer, lr=float(best.rpartition(" ")[2])))
-    return chosen
+    best = [standing.entrant for standing in standings(finishes, arguments.operations)]
+    return {name: own[min(own, key=best.index)] for name, own in candidates.items()}
 
 
 def _finishes(
@@ -339,10 +353,18 @@ def _finishes(
     with own_files():
         prepared = [prepare(config) for _, config in runs]
     outcomes = train_side_by_side(prepared, arguments.execution, arguments.workers, title)
-    ended = require_finished(outcomes)
+    require_finished([outcome for outcome in outcomes if outcome.state != RunState.FAILED])
     return [
-        finish_of(name, config.seed, run.summary()) for (name, config), run in zip(runs, ended, strict=True)
+        _did_not_finish(name, config.seed, arguments.operations)
+        if outcome.run is None or outcome.state == RunState.FAILED
+        else finish_of(name, config.seed, outcome.run.summary())
+        for (name, config), outcome in zip(runs, outcomes, strict=True)
     ]
+
+
+def _did_not_finish(entrant: str, seed: int, operations: float) -> RaceFinish:
+    """A run whose loss was no number any more: it has not internalized, and is right about nothing."""
+    return RaceFinish(entrant, seed, False, None, operations, 0.0, 0.0, None)
 
 
 def draw_race(finishes: Sequence[RaceFinish], operations: float) -> Figure:

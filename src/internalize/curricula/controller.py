@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from internalize.curricula.schedule import Progress, ScheduleConfig, passes
+from internalize.errors import require
 
 DWELL, PATIENCE, ATTEMPTS = 100, 3_000, 4
 GENTLER_REHEARSAL, GENTLER_LR, GENTLER_DWELL, SMOOTHING, GUARD = 0.15, 0.7, 5.0, 0.0, 0.0
@@ -181,6 +182,14 @@ def _goal(schedule: ScheduleConfig) -> float:
 
 def _on_the_right_side(schedule: ScheduleConfig, signal: float, chance: float) -> bool:
     return signal < chance if schedule.signal == "loss" else signal > chance
+
+
+def require_time_to_learn(schedule: ScheduleConfig, ease: int) -> None:
+    """Refuse stages that would be lost before they are looked at: further attempts are eased for longer."""
+    patience, attempts = _given(schedule.patience, PATIENCE), _given(schedule.attempts, ATTEMPTS)
+    good = schedule.kind != "controller" or patience == 0 or ease * attempts < patience
+    why = f"must be longer, and attempt {attempts} is eased for {attempts} times as many"
+    require(good, "ease", f"{ease:,} iterations are too many: schedule.patience ({patience:,}) {why}")
 
 
 def _given(value: float | None, default: float) -> float:

@@ -43,8 +43,13 @@ class Curriculum(ABC):
         """The states shown at the stage, 1 ≤ stage ≤ stages."""
 
     def formats(self, stage: int) -> tuple[Shown, ...]:
-        """The formats among which every step of the stage draws one uniformly, for the whole batch."""
+        """The formats among which every step of the stage draws one, for the whole batch."""
         return (self.shown(stage),)
+
+    def shares(self, stage: int) -> dict[Shown, float]:
+        """How often each of them is drawn: all alike, if nothing else is said."""
+        formats = self.formats(stage)
+        return dict.fromkeys(formats, 1 / len(formats))
 
     def shortest(self, stage: int) -> Shown:
         """What a model that is told the length is asked for first: the nearest to a direct answer."""
@@ -291,6 +296,12 @@ class Rehearsed(Curriculum):
     def formats(self, stage: int) -> tuple[Shown, ...]:
         """The stage's own format first."""
         return (self.shown(stage), *(self.earlier(stage) if self.share else ()))
+
+    def shares(self, stage: int) -> dict[Shown, float]:
+        own, *earlier = self.formats(stage)
+        if not earlier:
+            return {own: 1.0}
+        return {own: 1 - self.share, **dict.fromkeys(earlier, self.share / len(earlier))}
 
     def longest(self, stage: int) -> Shown:
         """The whole chain, at every stage: rehearsal is there to keep it."""

@@ -102,7 +102,7 @@ def figure_command(arguments: FigureArguments) -> int:
 
 
 def _train(figure: Figure, arguments: FigureArguments, known: Mapping[str, RecordedRun]) -> SweepOutcome | None:
-    found = status(figure, arguments.tier, arguments.out, known)
+    found = status(figure, arguments.tier, arguments.out, known, arguments.later)
     todo = found.planned - found.done
     headline: Mapping[str, str] = {}
     unit = "steps"
@@ -111,7 +111,7 @@ def _train(figure: Figure, arguments: FigureArguments, known: Mapping[str, Recor
             f"{figure.name}: {found.done} of {found.planned} runs are there; the others take about "
             f"{duration(found.seconds)}"
         )
-        sweep = figure.sweep(arguments.tier)
+        sweep = figure.sweep(arguments.tier, arguments.later)
         results = sweep.cases[0].prepared.kind.results
         headline, unit = results.headline, results.unit
         if arguments.tier != "smoke":
@@ -253,11 +253,17 @@ class Status:
     """Of this machine, all cores at work, until the rest is done."""
 
 
-def status(figure: Figure, tier: Tier, out: Path, recorded: Mapping[str, RecordedRun] | None = None) -> Status:
-    """recorded: runs that a table knows; they count as done."""
+def status(
+    figure: Figure,
+    tier: Tier,
+    out: Path,
+    recorded: Mapping[str, RecordedRun] | None = None,
+    later: bool = False,
+) -> Status:
+    """recorded: runs that a table knows; they count as done. later: with the runs that are only planned."""
     there, costs = _folders(out), Costs(Execution())
     planned, known, seconds = 0, [], 0.0
-    for shape, seeds in shapes_of(figure.tiers[tier]).items():
+    for shape, seeds in shapes_of(figure.grids(tier), later).items():
         configs = [replace(shape, seed=seed) for seed in seeds]  # type: ignore[type-var]
         found = [_seconds_taken(config, out, there, recorded or {}) for config in configs]
         taken = [entry for entry in found if entry is not None]

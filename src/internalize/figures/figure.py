@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from internalize.errors import require
-from internalize.figures.cases import Tier, Tiers, differences, planned_rows, shapes_of, sweep_from
+from internalize.figures.cases import Grid, Tier, Tiers, differences, planned_rows, shapes_of, sweep_from
 from internalize.figures.rows import (
     PAPER_SCALE,
     FigureRow,
@@ -88,9 +88,13 @@ class Figure:
 
     def sweep(self, tier: Tier, later: bool = False) -> Sweep:
         """The runs of a tier; later: also those that are only planned."""
+        return sweep_from(f"{self.name}-{tier}", self.grids(tier), later)
+
+    def grids(self, tier: Tier) -> Sequence[Grid]:
+        """The cases of a tier, which it must have."""
         known = ", ".join(self.tiers)
         require(tier in self.tiers, "tier", f"{self.name} has no cases for {tier}; it has {known}")
-        return sweep_from(f"{self.name}-{tier}", self.tiers[tier], later)
+        return self.tiers[tier]
 
     def planned(self, sweep: Sweep) -> list[dict[str, Any]]:
         """The cases as rows: fields and derived columns, no results."""

@@ -9,9 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from internalize.contract import is_toy
-from internalize.curricula import Curriculum, find_curriculum
-from internalize.measure.cost import training_flops
-from internalize.models.config import ModelConfig
+from internalize.curricula import find_curriculum
 from internalize.runs.folder import Run
 from internalize.statistics import SUCCESS, Rate, Waiting
 from internalize.tasks.names import find_task
@@ -218,7 +216,7 @@ DISTRIBUTIONAL = 0.05
 
 def chain_outcomes(row: FigureRow, run: Run) -> dict[str, Any]:
     """chain_learned, stages_passed, only_distributional; and until the run internalized (or its budget ended,
-    if not happened): iterations_until, operations_until."""
+    if not happened): iterations_until."""
     if row["kind"] != "chain":
         return {}
     curriculum = find_curriculum(row["method"], row["horizon"], {})[0]
@@ -236,8 +234,6 @@ def chain_outcomes(row: FigureRow, run: Run) -> dict[str, Any]:
     if not curriculum.length_hint and curriculum.shown(curriculum.stages) == (row["horizon"],):
         wait = until_internalized(evaluations, curriculum.stages, bool(row["internalized"]), row["iterations"])
         found |= {"happened": wait.happened, "iterations_until": wait.time}
-        trained = [*run.metrics("train"), *evaluations]
-        found["operations_until"] = operations_until(row, trained, curriculum, wait.time)
     return found
 
 
@@ -254,10 +250,15 @@ def last_stage_passed(ends: Mapping[int, Evaluation]) -> int:
 def until_internalized(
     evaluations: Sequence[Evaluation], last_stage: int, at_the_end: bool, budget: int
 ) -> Waiting:
-    """at_the_end: what the final, larger measurement says; it confirms the one before it."""
-    final = [evaluation for evaluation in evaluations if evaluation["stage"] == last_stage]
-    passed = [*(evaluation["id_exact_chain"] > SUCCESS for evaluation in final), at_the_end]
-    for place, evaluation in enumerate(final):
+    """The first success of the last stage that the next measurement confirms, also if it is undone later.
+
+    at_the_end: what the final, larger measurement says; it confirms the one before it.
+    """
+    passed = [
+        *(one["stage"] == last_stage and one["id_exact_chain"] > SUCCESS for one in evaluations),
+        at_the_end,
+    ]
+    for place, evaluation in enumerate(evaluations):
         if passed[place] and passed[place + 1]:
             return Waiting(float(evaluation["iteration"]), True)
     return Waiting(float(budget), False)
@@ -272,30 +273,3 @@ def is_only_distributional(row: FigureRow, first: Evaluation) -> bool | None:
         return None
     close = first["id_accuracy"] - row["id_accuracy"] <= DISTRIBUTIONAL
     return bool(close and min(row["id_accuracy"], row["ood_accuracy"]) < 1)
-
-
-def operations_until(
-    row: FigureRow, trained: Sequence[Evaluation], curriculum: Curriculum, iterations: float
-) -> float | None:
-    """Floating-point operations of the training up to that iteration; None for a network of one's own.
-
-    Beyond the last row that there is, the run is taken to stay in its stage.
-    """
-    from internalize.sequences import language_of
-
-    if row.get("model.network") is not None:
-        return None
-    task = find_task(row["task"], "task", {})[0]
-    vocabulary = language_of(task, curriculum, 0).vocabulary.size
-    shape = ModelConfig(row["model.depth"], row["model.width"], row["model.heads"], row["model.mlp"])
-    last: dict[int, int] = {}
-    for entry in trained:
-        last[entry["stage"]] = max(last.get(entry["stage"], 0), entry["iteration"])
-    total, begun = 0.0, 0
-    for stage in sorted(last):
-        end = iterations if stage == max(last) else min(iterations, last[stage])
-        answer = len(curriculum.shown(stage)) + 1
-        a_step = training_flops(shape, vocabulary, row["batch"], row["horizon"] + 1, answer)
-        total += max(0.0, end - begun) * a_step
-        begun = max(begun, last[stage])
-    return total

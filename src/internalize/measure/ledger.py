@@ -1,6 +1,6 @@
 """What a training has cost so far, and what it had cost when each stage was passed and the chain internalized.
 
-Operations are those of the cost model (`measure/network_cost`) for the batches that were trained on: rehearsal
+Operations are those of the cost model (`measure/cost.py`) for the batches that were trained on: rehearsal
 and attempts that were undone count like everything else. Measuring the model on the way does not count.
 """
 
@@ -50,7 +50,8 @@ class Ledger:
         return replace(self, passed=passed, in_attempt=0)
 
     def attempt_undone(self) -> Ledger:
-        return replace(self, undone=self.undone + self.in_attempt, in_attempt=0)
+        """That it had internalized on the way stays noted, with its cost; how it ends is another matter."""
+        return replace(self, undone=self.undone + self.in_attempt, in_attempt=0, candidate=None)
 
     def measured(self, iteration: int, last_stage: bool, direct_accuracy: float) -> Ledger:
         """A measurement on the way. The event is the first success at the last stage that the next confirms."""

@@ -96,3 +96,26 @@ def test_a_sweep_that_is_stopped_between_two_runs_says_by_which_signal() -> None
     driver.run(lambda: signal.SIGTERM if outcomes[0].state == "done" else None)
     assert [outcome.state for outcome in outcomes] == ["done", "waiting", "waiting"]
     assert [outcome.exit_code for outcome in outcomes] == [0, 143, 143]
+
+
+class Slow(Scripted):
+    """Its run ends after a stop was asked for."""
+
+    def events(self, timeout: float) -> Sequence[tuple[int, Event]]:
+        return super().events(timeout) if self.stopping else []
+
+    stopping = False
+
+    def stop(self) -> None:
+        self.stopping = True
+
+
+def test_a_row_is_kept_only_of_a_run_that_is_over() -> None:
+    """One that failed while all was stopped goes on the next time; a row would say that it never may."""
+    failed = Ended(End.FAILED, "killed", 1, row={})
+    for backend, expected in ((Scripted([failed]), ["failed"]), (Slow([failed]), [])):
+        kept: list[Outcome] = []
+        outcome = Outcome(prepare(ChainConfig()))
+        driver = Driver([outcome], backend, None, 0, None, False, kept.append)
+        driver.run(lambda outcome=outcome: None if outcome.state == "waiting" else signal.SIGTERM)  # type: ignore[misc]
+        assert [one.state for one in kept] == expected

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from internalize.configs.codec import LEFT_OUT_UNLESS_SET, typed
 from internalize.configs.named import Copies, Source
 from internalize.curricula import Curriculum, ScheduleConfig, find_curriculum
-from internalize.curricula.curriculum import Reach, add_rehearsal
+from internalize.curricula.controller import require_time_to_learn
+from internalize.curricula.curriculum import Reach, Rehearsed, add_rehearsal
 from internalize.errors import BadInput, require, require_seed
 from internalize.models.config import AdamWConfig, ModelConfig, Precision
 from internalize.runs.folder import Run
@@ -207,6 +209,7 @@ class ChainConfig:
             require(
                 curriculum.stages > 1, "ease", f"must be left out with {self.method}, which takes nothing away"
             )
+            require_time_to_learn(self.schedule, self.ease)
         if self.scored is not None:
             hinted = curriculum.tells_length
             require(
@@ -254,7 +257,13 @@ class ChainConfig:
         curriculum, source = find_curriculum(self.method, self.horizon, copies)
         told = add_rehearsal(curriculum, self.rehearsal, self.rehearse, self.length_token)
         if self.schedule.smoothing:
-            require(told.tells_length, "schedule.smoothing", "needs --length-token, which tells formats apart")
+            good = isinstance(told, Rehearsed) and told.length_hint
+            require(good, "schedule.smoothing", "needs --length-token, which tells formats apart")
+            lengths = [len(told.shown(stage)) for stage in range(1, told.stages + 1)]
+            good = all(before != after for before, after in pairwise(lengths))
+            require(
+                good, "schedule.smoothing", "needs stages whose answers differ in length from the next one's"
+            )
         return told, source
 
     @property

@@ -175,7 +175,8 @@ def answers_of(run: Run, stage: int) -> list[list[str]]:
     symbols = experiment.inputs.sample(shape, Streams(0, experiment.device)("live/answers"))
     states = experiment.task.trace(symbols, experiment.renderer.initial_state)
     shown = experiment.curriculum.shown(stage)
-    answers = experiment.renderer.text(experiment.load_predictor(run.weights(stage), None).generate(symbols))
+    predictor = experiment.load_predictor(run.weights(stage), None, stage)
+    answers = experiment.renderer.text(predictor.generate(symbols))
     truth = experiment.renderer.text(experiment.renderer.answer(states, shown))
     inputs = experiment.renderer.text(symbols)
     return [[str(stage), *(plain(text) for text in row)] for row in zip(inputs, answers, truth, strict=True)]

@@ -30,7 +30,7 @@ from internalize.curricula.saved_progress import read_control, read_progress, re
 from internalize.curricula.schedule import begin_step, end_step, looks_at_signal
 from internalize.kinds.chain.config import ChainConfig, find_weights
 from internalize.kinds.chain.data import EasySteps, TrainingData, easy_share
-from internalize.kinds.chain.evaluation import evaluation_row, summary_row
+from internalize.kinds.chain.evaluation import evaluation_row, modes, summary_row
 from internalize.kinds.chain.state import (
     AnswerAverages,
     ChainState,
@@ -213,8 +213,16 @@ class ChainExperiment:
         """Of one training step on answers of that many tokens, EOS included."""
         if answer not in self._operations:
             prompt = self.renderer.prompt_length(answer)
-            self._operations[answer] = self.costs.training_flops(self.config.batch, prompt, answer)
+            trained = answer - 1 if self.config.scored == "states" else answer  # then EOS is not trained on
+            self._operations[answer] = self.costs.training_flops(self.config.batch, prompt, trained)
         return self._operations[answer]
+
+    def mean_operations(self, stage: int) -> float:
+        """Of a training step of that stage, over the formats that it draws from."""
+        return sum(
+            share * self.operations_of_step(len(shown) + 1)
+            for shown, share in self.curriculum.shares(stage).items()
+        )
 
     def _end_step(self, state: ChainState, signal: float | None) -> None:
         config, stages = self.config, self.curriculum.stages
@@ -388,11 +396,17 @@ class ChainExperiment:
             return len(self.curriculum.shown(stage)) + 1
         return budget
 
-    def load_predictor(self, weights: Mapping[str, Tensor], budget: int | None) -> TransformerPredictor:
-        """A predictor from saved weights, as of a stage's end."""
+    def load_predictor(
+        self, weights: Mapping[str, Tensor], budget: int | None, stage: int | None = None
+    ) -> TransformerPredictor:
+        """A predictor from saved weights, as of a stage's end; the last stage's if not given.
+
+        Without a budget it is asked as it was measured at that stage.
+        """
         model = self.new_model()
         model.load(weights, "run")
-        budget = self._budget(budget, self.curriculum.stages)
-        shown = self.curriculum.shown(self.curriculum.stages)
-        self._place(model, len(shown) if budget is None else budget - 1)
+        stage = stage or self.curriculum.stages
+        if budget is None:
+            budget = self._budget(modes(self.curriculum, stage)[0].budget, stage)
+        self._place(model, len(self.curriculum.shown(stage)) if budget is None else budget - 1)
         return TransformerPredictor(model, self.renderer, budget, self._kernel())

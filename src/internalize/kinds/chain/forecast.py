@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from fractions import Fraction
 
 from internalize.curricula import Progress, Shown
 from internalize.curricula.schedule import EqualShares
@@ -17,6 +17,7 @@ from internalize.models.path import make_decoder
 from internalize.runtime.execution import KeepStages
 from internalize.runtime.forecast import Forecast, Need, disk_bytes, measurements, median_seconds
 from internalize.runtime.kind import Streams
+from internalize.tasks.inputs import both_sides
 
 BYTES = 4
 """Of a number in fp32, which weights and moments always are."""
@@ -33,22 +34,24 @@ def foretell(experiment: ChainExperiment, keep_stages: KeepStages, timed: bool) 
     """Adaptive schedules are taken as if they used all their iterations, in equal shares."""
     config, curriculum, costs = experiment.config, experiment.curriculum, experiment.costs
     renderer, parameters = experiment.renderer, costs.parameters()
-    training = Fraction(0)
-    for stage, iterations in enumerate(EqualShares(config.iterations, curriculum.stages).sizes(), start=1):
-        formats = curriculum.formats(stage)
-        steps = (experiment.operations_of_step(len(shown) + 1) for shown in formats)
-        training += Fraction(iterations * sum(steps), len(formats))
+    sizes = EqualShares(config.iterations, curriculum.stages).sizes()
+    training = sum(
+        iterations * experiment.mean_operations(stage) for stage, iterations in enumerate(sizes, start=1)
+    )
     measuring = sum(
         asked.answers * costs.answer_flops(renderer.prompt_length(asked.written), asked.written)
         for asked in measured_answers(experiment)
     )
     weights, copies = BYTES * parameters, COPIES + bool(config.optimizer.muon)
+    saved = copies - 1  # all but the gradient
+    if config.schedule.kind == "controller":  # also as they were at the end of the stage before
+        copies, saved = copies + saved, 2 * saved
     answer = len(max(curriculum.formats(1), key=len))
     longest = renderer.prompt_length(answer + 1) + answer
     return Forecast(
-        float(training),
+        min(training, config.operations_limit or math.inf),
         float(measuring),
-        disk_bytes(keep_stages, curriculum.stages, weights, (copies - 1) * weights, weights),
+        disk_bytes(keep_stages, curriculum.stages, weights, saved * weights, weights),
         float(copies * weights + costs.kept_bytes(config.batch, longest)),
         parameters,
         config.iterations,
@@ -92,11 +95,12 @@ def measured_answers(experiment: ChainExperiment) -> Iterator[Asked]:
     """All answers of all measurements of a run, if every answer is as long as it was taught to be."""
     config, curriculum = experiment.config, experiment.curriculum
     shares = EqualShares(config.iterations, curriculum.stages)
+    sets = 2 * len(both_sides(experiment.inputs))  # in distribution and out of it; held out and trained
     begun = 0
     for stage in range(1, curriculum.stages + 1):
         times = measurements(begun, shares.end(stage), config.evaluation_interval)
         final = config.evaluation.final_samples if stage == curriculum.stages else 0
-        inputs = 2 * (times * config.evaluation.samples + final)  # in distribution and out of it
+        inputs = sets * (times * config.evaluation.samples + final)
         for mode in modes(curriculum, stage):
             yield Asked(inputs, len(mode.shown) + 1)
         begun = shares.end(stage)
@@ -111,7 +115,7 @@ def seconds_of_run(experiment: ChainExperiment) -> float:
     Weights from elsewhere are not read: they take as long as others.
     """
     config, curriculum = experiment.config, experiment.curriculum
-    first, last = curriculum.formats(1)[0], curriculum.formats(curriculum.stages)[-1]
+    first, last = curriculum.formats(1)[0], curriculum.shortest(curriculum.stages)
     streams = Streams(config.seed, experiment.device)
     model = experiment.new_model()
     model.initialise(streams("init"))

@@ -142,6 +142,8 @@ class TextConfig:
         require(0 < self.held_out < 1, "held-out", f"must lie between 0 and 1, got {self.held_out}")
         good = self.init_std is None or 0 < self.init_std < math.inf
         require(good, "init-std", f"must be more than 0 and finite, got {self.init_std}")
+        plain = self.schedule.kind != "controller"
+        require(plain, "schedule.kind", "must be fixed or adaptive: for text there is no controller")
         self.eval_files()
 
     def eval_files(self) -> dict[str, str]:

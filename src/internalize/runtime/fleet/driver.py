@@ -158,7 +158,7 @@ class Driver:
             self.running -= 1
             busy = event.how == End.BUSY
             event = self._leave_to_other(index, event) if busy else self._settle(index, event)
-            if event.row is not None and self.keep is not None:
+            if event.row is not None and self.keep is not None and outcome.state in OVER:
                 outcome.row = event.row
                 self.keep(outcome)
         self._tell(index, event)
