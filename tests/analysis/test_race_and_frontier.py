@@ -12,14 +12,8 @@ import pytest
 from internalize import ChainConfig, ModelConfig, ScheduleConfig
 from internalize.analysis.atlas import Place, places, rankings
 from internalize.analysis.frontier import fit_law, search
-from internalize.analysis.race import (
-    RaceFinish,
-    as_latex,
-    as_markdown,
-    entrant_config,
-    standings,
-    waiting_shares,
-)
+from internalize.analysis.output import as_latex, as_markdown
+from internalize.analysis.race import RaceFinish, entrant_config, standings, waiting_shares
 from internalize.cli import main
 from internalize.errors import BadInput
 from internalize.kinds.chain.presets import LAPTOP

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from internalize.analysis.output import OutputFolder
-from internalize.analysis.race import as_latex, as_markdown, waiting_shares
+from internalize.analysis.output import OutputFolder, as_latex, as_markdown
+from internalize.analysis.race import waiting_shares
 from internalize.configs.files import require_writable
 from internalize.configs.named import TrustOption
 from internalize.display import page
@@ -28,6 +28,7 @@ from internalize.statistics import Rate, spearman_trend
 from internalize.sweeps.collection import collect
 from internalize.sweeps.sweep import find_sweep
 from internalize.tasks.groups import Structure, structure_of
+from internalize.tasks.inputs import possible_inputs
 from internalize.tasks.names import parse_task
 
 if TYPE_CHECKING:
@@ -122,20 +123,18 @@ def places(rows: Sequence[dict[str, Any]]) -> list[Place]:
 
 
 def _place(task: str, horizon: int, rows: Sequence[dict[str, Any]]) -> Place:
-    from internalize.kinds.chain.evaluation import possible_inputs
-
     costs = [row["operations_to_internalize"] if row["internalized"] else None for row in rows]
     through = [row for row, cost in zip(rows, costs, strict=True) if cost is not None]
-    symbols = predictors(task, horizon).symbols
+    known = predictors(task, horizon)
     return Place(
         task,
         horizon,
-        predictors(task, horizon),
+        known,
         Rate(len(through), len(rows)),
         tuple(costs),
         next((cost for cost, share in waiting_shares(costs) if share <= 0.5), None),
         python_statistics.mean(row["ood_accuracy"] for row in through) if through else None,
-        max(row["samples"] for row in rows) / possible_inputs(symbols, horizon),
+        max(row["samples"] for row in rows) / possible_inputs(known.symbols, horizon),
     )
 
 

@@ -113,3 +113,26 @@ class OutputFolder:
     def note(self) -> str:
         """What was written, for people."""
         return f"written to {self.path}: {', '.join(path.name for path in self.written)}"
+
+
+def as_markdown(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [headings, ["---"] * len(headings), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+
+
+def as_latex(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    def line(row: Sequence[str]) -> str:
+        return " & ".join(_escaped(cell) for cell in row) + r" \\"
+
+    columns = "l" + "r" * (len(headings) - 1)
+    body = "\n".join(line(row) for row in rows)
+    return (
+        f"\\begin{{tabular}}{{{columns}}}\n\\toprule\n{line(headings)}\n\\midrule\n{body}\n\\bottomrule\n"
+        "\\end{tabular}\n"
+    )
+
+
+def _escaped(text: str) -> str:
+    for letter in ("\\", "&", "%", "_", "#"):
+        text = text.replace(letter, r"\textbackslash{}" if letter == "\\" else f"\\{letter}")
+    return text

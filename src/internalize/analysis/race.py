@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from internalize.analysis.output import OutputFolder
+from internalize.analysis.output import OutputFolder, as_latex, as_markdown
 from internalize.configs.codec import to_json
 from internalize.configs.files import require_writable
 from internalize.configs.named import own_files
@@ -210,29 +210,6 @@ def cells(standing: RaceStanding) -> tuple[str, ...]:
         f"{100 * standing.ood_accuracy:.1f} %",
         "cannot be asked" if kept is None else f"{kept.successes} of {kept.trials}",
     )
-
-
-def as_markdown(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [headings, ["---"] * len(headings), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
-
-
-def as_latex(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    def line(row: Sequence[str]) -> str:
-        return " & ".join(_escaped(cell) for cell in row) + r" \\"
-
-    columns = "l" + "r" * (len(headings) - 1)
-    body = "\n".join(line(row) for row in rows)
-    return (
-        f"\\begin{{tabular}}{{{columns}}}\n\\toprule\n{line(headings)}\n\\midrule\n{body}\n\\bottomrule\n"
-        "\\end{tabular}\n"
-    )
-
-
-def _escaped(text: str) -> str:
-    for letter in ("\\", "&", "%", "_", "#"):
-        text = text.replace(letter, r"\textbackslash{}" if letter == "\\" else f"\\{letter}")
-    return text
 
 
 TUNING_SEED = 190

@@ -59,7 +59,7 @@ def load_object(name: str, field: str, copies: Copies) -> tuple[Any, Source]:
     """The object that `module:attribute` or `file.py:attribute` names, and the file that defines it.
 
     A module is executed from its file alone, exactly as the run's copy of it will be. This is the one place
-    where a user's Python file is executed, and only if it is trusted: see `trust.py`.
+    where a user's Python file is executed, and only if it is trusted: see `require_trusted`.
     """
     where, _, attribute = name.rpartition(":")
     try:

@@ -112,16 +112,12 @@ class MeanBeyond:
 
 @dataclass(frozen=True)
 class Larger:
-    """The mean of a number is larger in one group than in another, compared within each stratum.
-
-    With `every`, at every value of that field instead: all must pass.
-    """
+    """The mean of a number is larger in one group than in another, compared within each stratum."""
 
     more: Members
     less: Members
     value: str
     strata: str | None = None
-    every: str | None = None
 
     @property
     def groups(self) -> tuple[Members, ...]:
@@ -130,50 +126,36 @@ class Larger:
     @property
     def method(self) -> str:
         within = f" within each {in_words(self.strata)}" if self.strata else ""
-        every = f", at every {in_words(self.every)}" if self.every else ""
         return (
             f"permutation test of {in_words(self.value)}{within}: larger in {self.more.label} than in "
-            f"{self.less.label}{every}"
+            f"{self.less.label}"
         )
 
-    def _parts(self, rows: Sequence[Row]) -> list[tuple[Any, list[Row], list[Row]]]:
-        """(value of `every`, rows of the one, rows of the other) where both have numbers in a common
-        stratum."""
-        parts = []
-        for value in values_at([*self.more.of(rows), *self.less.of(rows)], self.every):
-            more, less = (
-                [row for row in part_of(members.of(rows), self.every, value) if row.get(self.value) is not None]
-                for members in (self.more, self.less)
-            )
-            common = set(map(self._stratum, more)) & set(map(self._stratum, less))
-            if common:
-                parts.append((value, [r for r in more if self._stratum(r) in common],
-                              [r for r in less if self._stratum(r) in common]))  # fmt: skip
-        return parts
+    def _sides(self, rows: Sequence[Row]) -> tuple[list[Row], list[Row]]:
+        """The rows of the one and of the other that have numbers, in strata that both have."""
+        more, less = (
+            [row for row in members.of(rows) if row.get(self.value) is not None] for members in self.groups
+        )
+        common = set(map(self._stratum, more)) & set(map(self._stratum, less))
+        return [r for r in more if self._stratum(r) in common], [r for r in less if self._stratum(r) in common]
 
     def _stratum(self, row: Row) -> Any:
         return None if self.strata is None else row.get(self.strata)
 
     def outcome_of(self, rows: Sequence[Row]) -> TestOutcome | None:
-        parts = self._parts(rows)
-        if not parts:
+        more, less = self._sides(rows)
+        if not more:
             return None
-        claimed, against, told = [], [], []
-        for value, more, less in parts:
-            numbers = numbers_of(more, self.value), numbers_of(less, self.value)
-            strata = [self._stratum(row) for row in more], [self._stratum(row) for row in less]
-            claimed.append(stratified_difference(*numbers, strata, "greater"))
-            against.append(stratified_difference(*numbers, strata, "less"))
-            told.append(self._told(value, more, less))
+        numbers = numbers_of(more, self.value), numbers_of(less, self.value)
+        strata = [self._stratum(row) for row in more], [self._stratum(row) for row in less]
         return TestOutcome(
-            claimed=max(claimed),
-            opposite=min(1.0, min(against) * len(against)),
-            numbers="; ".join(told),
-            data={str(value): [numbers_of(more, self.value), numbers_of(less, self.value)]
-                  for value, more, less in parts},
-        )  # fmt: skip
+            claimed=stratified_difference(*numbers, strata, "greater"),
+            opposite=stratified_difference(*numbers, strata, "less"),
+            numbers=self._told(more, less),
+            data={self.more.label: numbers[0], self.less.label: numbers[1]},
+        )
 
-    def _told(self, value: Any, more: list[Row], less: list[Row]) -> str:
+    def _told(self, more: list[Row], less: list[Row]) -> str:
         labels = list(dict.fromkeys(map(self._stratum, more)))
         groups = [
             [float(row[self.value]) for row in side if self._stratum(row) == label]
@@ -184,12 +166,11 @@ class Larger:
         def difference(drawn: Sequence[Sequence[float]]) -> float:
             return fmean(fmean(a) - fmean(b) for a, b in zip(drawn[::2], drawn[1::2], strict=True))
 
-        where = "" if self.every is None else f"{value}: "
         means = f"mean {in_words(self.value).removeprefix('the ').rstrip(',')}: " + " and ".join(
             f"{members.label} {fmean(numbers_of(side, self.value)):.2f} in {len(side)} runs"
             for members, side in ((self.more, more), (self.less, less))
         )
-        return f"{where}{means}, difference {difference(groups):+.2f} {_within(bootstrap(groups, difference))}"
+        return f"{means}, difference {difference(groups):+.2f} {_within(bootstrap(groups, difference))}"
 
     def detects(self, planned: Sequence[Row], level: float) -> str:
         sizes = [len(members.planned(planned)) for members in self.groups]

@@ -12,6 +12,7 @@ from internalize.contract import is_toy
 from internalize.curricula import find_curriculum
 from internalize.runs.folder import Run
 from internalize.statistics import SUCCESS, Rate, Waiting
+from internalize.tasks.inputs import possible_inputs
 from internalize.tasks.names import find_task
 
 FigureRow = Mapping[str, Any]
@@ -180,7 +181,7 @@ READINGS = ("seed", "held_out", "model.init_std", "kernel", "log_every", "evalua
 
 def views_per_input(row: FigureRow, symbols: int) -> float:
     """How often an input is seen on average, if all iterations are used."""
-    return float(row["iterations"] * row["batch"] / float(symbols) ** row["horizon"])
+    return row["iterations"] * row["batch"] / possible_inputs(symbols, row["horizon"])
 
 
 def scale_of(row: FigureRow, paper_cases: Sequence[FigureRow]) -> Scale:

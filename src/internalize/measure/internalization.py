@@ -5,7 +5,7 @@ on every input, and (4) h_θ' takes strictly less time than P(h_θ) on every inp
 needs no check: a predictor offers nothing but answers.
 
 Time is counted in forward passes and in floating-point operations, and has to be less by both counts: seconds
-depend on the machine. The distributional version is in `distributional.py`.
+depend on the machine. The distributional version is at the end.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a run will cost, told before it begins: operations, bytes, memory, and seconds by a few timed steps.
 
-Each kind makes its forecasts in a file `forecast.py` of its own, from what is here; whoever plans, announces or
-refuses a run reads them.
+Each kind makes its forecasts from what is here, in its own folder; whoever plans, announces or refuses a run
+reads them.
 """
 
 from __future__ import annotations

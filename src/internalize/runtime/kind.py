@@ -228,6 +228,12 @@ class State(Protocol):
     def scalars(self) -> dict[str, Json]: ...
 
 
+def part_of(tensors: Mapping[str, Tensor], part: str) -> dict[str, Tensor]:
+    """The tensors of one part of a saved state, by their names within it."""
+    prefix = f"{part}/"
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+
+
 @dataclass(frozen=True)
 class Finish:
     """What a finished experiment leaves behind."""
@@ -266,7 +272,7 @@ class Experiment(Protocol[S]):
     def evaluation_due(self, state: S) -> bool: ...
 
     def evaluate(self, state: S, streams: Streams) -> Row:
-        """Measure the model as it is; never changes the state."""
+        """Measure the model as it is. Of the state only a ledger of costs may take note of it."""
 
     def snapshot(self, state: S) -> dict[str, Tensor]:
         """The weights worth keeping at the end of a stage."""

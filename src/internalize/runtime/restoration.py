@@ -11,15 +11,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from internalize.errors import BadInput, RunFailed, require, require_count
+from internalize.errors import BadInput, RunFailed, is_out_of_memory, require, require_count
 from internalize.runs.checkpoint import Checkpoint, place_of
 from internalize.runtime.kind import Experiment, S, State
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-OUT_OF_MEMORY = ("allocate memory", "out of memory")
-"""Torch's own words, which say nothing against a checkpoint."""
 
 
 class SenselessCheckpoint(RunFailed):
@@ -43,7 +40,7 @@ def restored(experiment: Experiment[S], saved: Checkpoint, folder: Path) -> S:
     except (MemoryError, OSError):
         raise
     except Exception as error:  # a kind reads what it finds as its own, and fails in whatever way
-        if isinstance(error, RuntimeError) and any(words in str(error) for words in OUT_OF_MEMORY):
+        if isinstance(error, RuntimeError) and is_out_of_memory(error):  # says nothing against the checkpoint
             raise
         reason = str(error) if isinstance(error, BadInput) else f"{type(error).__name__}: {error}"
         raise SenselessCheckpoint(place_of(folder, saved.step), reason[:300]) from error

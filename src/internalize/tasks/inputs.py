@@ -170,6 +170,11 @@ def require_both_sides(split: Split, horizon: int, inputs: InputDistribution, oo
         one_side(distribution, split, held_out).sample((1, horizon), torch.Generator().manual_seed(0))
 
 
+def possible_inputs(symbols: int, horizon: int) -> float:
+    """|Σ|^T, or a bound that every number in a table can hold."""
+    return float(symbols**horizon) if horizon * math.log10(max(symbols, 1)) < 300 else 1e300
+
+
 def both_sides(inputs: InputDistribution) -> dict[str, InputDistribution]:
     """For a measurement: what is held out, and what could be trained on beside it (key `trained`)."""
     if not isinstance(inputs, OneSide):

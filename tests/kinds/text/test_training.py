@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from internalize import Execution, Run, ScheduleConfig, train
+from internalize import BadInput, Execution, Run, ScheduleConfig, train
 from internalize.kinds import prepare
 from internalize.kinds.entrance import load_experiment
 from internalize.kinds.text.config import LoraFields, TextConfig, TextEvaluationConfig, TextOptimizerConfig
@@ -104,8 +104,6 @@ def test_model_and_rows_are_part_of_the_identity_and_not_of_the_folder(
 
 
 def test_a_run_whose_rows_changed_does_not_go_on(tmp_path: Path) -> None:
-    from internalize.errors import BadInput
-
     config = toy(tmp_path, iterations=3, schedule=ScheduleConfig())
     run = train(config, Execution(out=tmp_path / "out"))
     load_experiment(run, "cpu")
@@ -340,7 +338,7 @@ def test_commands_on_runs_answer_for_text(runs: dict[str, Run], capsys: pytest.C
 def test_a_text_run_opens_like_a_run_of_chains(
     runs: dict[str, Run], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from internalize import BadInput, open_run
+    from internalize import open_run
     from internalize.cli import main
     from internalize.kinds.text.open_text import OpenText
 
@@ -364,3 +362,8 @@ def test_a_text_run_opens_like_a_run_of_chains(
     for command, instead in (("profile", "evaluate RUN"), ("probe", "open_run"), ("audit", "matrix RUN")):
         assert main([command, str(opened.path)]) == 2
         assert instead in capsys.readouterr().err
+
+
+def test_schedules_that_text_does_not_have_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"schedule.kind: must be fixed or adaptive"):
+        toy(tmp_path, schedule=ScheduleConfig(kind="controller"))

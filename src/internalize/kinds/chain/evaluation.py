@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,13 +13,12 @@ from internalize.measure.predictor import Measurement, measure
 from internalize.runs.folder import Run
 from internalize.runtime.kind import Streams
 from internalize.statistics import SUCCESS, Interval
-from internalize.tasks.inputs import both_sides
+from internalize.tasks.inputs import both_sides, possible_inputs
 
 if TYPE_CHECKING:
     from internalize.contract import Row
     from internalize.kinds.chain.experiment import ChainExperiment
     from internalize.kinds.chain.state import ChainState
-    from internalize.runtime.kind import Streams
 
 
 @dataclass(frozen=True)
@@ -112,11 +110,6 @@ def coverage_row(experiment: ChainExperiment, iterations: int) -> Row:
     samples = iterations * experiment.config.batch
     possible = possible_inputs(experiment.task.symbols, experiment.config.horizon)
     return {"possible_inputs": possible, "samples": samples, "views_per_input": samples / possible}
-
-
-def possible_inputs(symbols: int, horizon: int) -> float:
-    """|Σ|^T, or a bound that every number in a table can hold."""
-    return float(symbols**horizon) if horizon * math.log10(max(symbols, 1)) < 300 else 1e300
 
 
 def _measure_both(

@@ -36,7 +36,6 @@ from internalize.kinds.chain.state import (
     ChainState,
     KeptPositions,
     make_optimizer,
-    part_of,
     saved_kernel,
 )
 from internalize.measure.cost import NetworkCosts, costs_of
@@ -47,7 +46,7 @@ from internalize.models.huggingface import folder_files, is_exportable, starting
 from internalize.models.language_model import LanguageModel
 from internalize.models.own_network import find_network
 from internalize.models.path import AnswerStats, Kernel, choose_kernel, make_step
-from internalize.runtime.kind import Finish, Streams
+from internalize.runtime.kind import Finish, Streams, part_of
 from internalize.sequences import language_of
 from internalize.tasks.inputs import InputDistribution, Split, one_side, parse_inputs
 from internalize.tasks.names import find_task

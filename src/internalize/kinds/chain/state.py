@@ -254,12 +254,6 @@ def saved_kernel(name: Any, config: ChainConfig) -> Kernel:
     return kernel
 
 
-def part_of(tensors: Mapping[str, Tensor], part: str) -> dict[str, Tensor]:
-    """The tensors of one part of a saved state, by their names within it."""
-    prefix = f"{part}/"
-    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
-
-
 def direct_row(curriculum: Curriculum, stage: int) -> int:
     """The row that predicts the first state shown: another one whenever that state is another one."""
     first = [curriculum.shown(s)[0] for s in range(1, stage + 1)]

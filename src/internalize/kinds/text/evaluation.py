@@ -21,8 +21,6 @@ from internalize.models.parameters import digest_of
 from internalize.statistics import SUCCESS, Rate
 
 if TYPE_CHECKING:
-    from torch import nn
-
     from internalize.contract import Row
     from internalize.kinds.text.experiment import TextExperiment
     from internalize.kinds.text.state import TextState

@@ -20,10 +20,10 @@ from internalize.kinds.text.generation import FastTextStep, fast_shape, share_st
 from internalize.kinds.text.material import Material
 from internalize.kinds.text.network import add_adapters, build, load_weights, merged, takes, weights_of
 from internalize.kinds.text.rendering import Rendered
-from internalize.kinds.text.state import SlotAverages, TextState, TextStep, clip, part_of, rows_at, warm_up
+from internalize.kinds.text.state import SlotAverages, TextState, TextStep, clip, rows_at, warm_up
 from internalize.measure.ledger import Ledger, ledger_from_json
 from internalize.models.parameters import AdamW, flatten_parameters
-from internalize.runtime.kind import Finish, Streams
+from internalize.runtime.kind import Finish, Streams, part_of
 
 
 class TextExperiment:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -21,9 +21,6 @@ from internalize.models.config import ModelConfig
 from internalize.models.gpt2 import GPT2, LAYER_NORM_EPSILON
 from internalize.models.parameters import flatten_parameters
 from internalize.models.path import make_step, rule
-
-if TYPE_CHECKING:
-    from torch import nn
 
 
 @dataclass(frozen=True)

@@ -77,7 +77,6 @@ class TextKind:
     """How `internalize.open_run` opens its runs."""
 
     def prepare(self, config: TextConfig, copies: Copies) -> Prepared:
-        from internalize.kinds.text.experiment import TextExperiment
         from internalize.kinds.text.material import find_material
         from internalize.kinds.text.network import require_peft
 
@@ -94,8 +93,6 @@ class TextKind:
     def forecast(
         self, prepared: Prepared, device: torch.device, keep_stages: KeepStages = "all", timed: bool = False
     ) -> Forecast:
-        from internalize.kinds.text.experiment import TextExperiment
-
         experiment = prepared.build(device)
         assert isinstance(experiment, TextExperiment)
         return foretell(experiment, device, keep_stages, timed)

@@ -178,7 +178,6 @@ TOKENS_PER_STAGE = 8
 """As published (Deng et al., 2024)."""
 LONGEST_OFFSET = 99
 """The smoothed removal point lies at most so many units further, as published."""
-FILLER = "filler"
 FILLERS = {"filler": "e2e", "filler:e2e": "e2e", "filler:left": "left", "filler:geometric": "geometric"}
 """Controls that put pauses where the words were → the curriculum that takes the words away."""
 CONTROLS = ("cot", "e2e", "filler", "filler:e2e")

@@ -130,12 +130,6 @@ class TextState:
         }
 
 
-def part_of(tensors: Mapping[str, Tensor], part: str) -> dict[str, Tensor]:
-    """The tensors of one part of a saved state, by their names within it."""
-    prefix = f"{part}/"
-    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
-
-
 class TextStep:
     """Fills the flat gradient (overwriting it) with that of the mean loss over all scored tokens."""
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -21,17 +21,13 @@ from transformers import TrainerCallback
 
 from internalize.configs.named import own_files
 from internalize.curricula.schedule import EqualShares, ScheduleConfig
+from internalize.errors import require
 from internalize.kinds.text.config import TextConfig
 from internalize.kinds.text.evaluation import chosen_rows, measure_rows
 from internalize.kinds.text.experiment import TextExperiment
 from internalize.kinds.text.material import find_material
 from internalize.kinds.text.rendering import CutRow
 from internalize.runtime.kind import Streams
-
-if TYPE_CHECKING:
-    from torch import nn
-
-    from internalize.kinds.text.experiment import TextExperiment
 
 NO_LOSS = -100
 """The label that transformers leaves out of the loss."""
@@ -145,6 +141,8 @@ def follow(config: TextConfig) -> Followed:
     """Reads and checks everything that the config names. An adaptive schedule needs the signal `loss`, as the
     mean that the trainer logs: the worst position is not known to it."""
     schedule = config.schedule
+    good = schedule.kind == "fixed" or schedule.signal == "loss"
+    require(good, "schedule.signal", "must be loss: a trainer logs no accuracy on the way")
     with own_files():
         material = find_material(replace(config, iterations=10**9), {})
     experiment = TextExperiment(config, material, torch.device("cpu"))
