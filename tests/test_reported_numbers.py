@@ -36,7 +36,7 @@ def count(rows: Sequence[dict[str, str]]) -> str:
 
 @pytest.mark.parametrize(
     ("name", "tasks"),
-    [("judge-T25", {"C3", "C4", "C5"}), ("judge-rehearsal", {"C2", "C3", "C5", "C7"})],
+    [("judge-T25", {"C3", "C4", "C5", "C7"}), ("judge-rehearsal", {"C2", "C3", "C5", "C7"})],
 )
 def test_what_the_recipe_reaches(name: str, tasks: set[str]) -> None:
     document, judged = text_of("docs/cost.md"), rows_of(f"laptop/{name}.csv")
@@ -58,9 +58,11 @@ def test_what_the_recipe_reaches(name: str, tasks: set[str]) -> None:
 
 def test_what_is_lost_out_of_distribution_at_the_papers_horizon() -> None:
     rows = rows_of("laptop/judge-T25.csv")
-    kept = sum(row["ood_succeeded"] == "True" for row in rows)
+    drawn = [row for row in rows if row["task"] != "C7"]  # those of the figure
+    kept, kept_there = (sum(row["ood_succeeded"] == "True" for row in part) for part in (rows, drawn))
     assert f"Out of distribution {kept} of these {len(rows)} runs stay above 95 %" in text_of("docs/cost.md")
-    assert f"{kept} of the {len(rows)} runs end above 95 % out of distribution" in text_of("docs/figures.md")
+    told = f"{kept_there} of the {len(drawn)} runs end above 95 % out of distribution"
+    assert told in text_of("docs/figures.md")
 
 
 def test_what_was_chosen_on() -> None:

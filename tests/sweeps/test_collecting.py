@@ -71,6 +71,43 @@ def test_one_row_a_finished_run_and_every_other_named(
         assert not (tmp_path / "none.csv").exists()
 
 
+def test_a_table_stands_for_runs_whose_folders_are_gone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Half of a sweep here, the other half on another machine: one table to the byte, nothing trained twice."""
+    file, whole, here, table = write_sweep(tmp_path / "s.json"), tmp_path / "whole", tmp_path / "here", "t.csv"
+    first, both = str(tmp_path / table), str(tmp_path / "both.csv")
+    for case in tiny_sweep().cases:
+        train(case.config, out=whole)
+    half = write_sweep(tmp_path / "half.json", seeds=1)
+    assert main(["collect", str(half), "--out", str(whole), "--csv", first]) == 0
+    words = [str(file), "--out", str(here), "--recorded", first]
+    assert main(["sweep", *words, "--no-estimate", "--workers", "1", "--quiet"]) == 0
+    assert sorted(path.name for path in here.glob("C2-*")) == sorted(
+        path.name for path in whole.glob("C2-*") if "-s1-" in path.name
+    )
+    assert main(["collect", *words, "--csv", both]) == 0
+    assert "4 of 4 runs finished" in capsys.readouterr().out
+    expected = {row["run"]: row for row in collect(tiny_sweep(), whole).table()}
+    with Path(both).open() as text:
+        rows = {row["run"]: row for row in csv.DictReader(text)}
+    assert list(rows) == list(expected)
+    for name, row in rows.items():
+        same = {column: "" if value is None else str(value) for column, value in expected[name].items()}
+        assert {c: v for c, v in row.items() if "seconds" not in c} == {
+            c: v for c, v in same.items() if "seconds" not in c
+        }
+    again = ["--recorded", both, "--no-estimate"]
+    assert main(["sweep", str(file), "--out", str(tmp_path / "none"), *again]) == 0
+    assert "all runs are in" in capsys.readouterr().err
+    assert not (tmp_path / "none").exists()
+    drawn = ["--plot", str(tmp_path / "curves.png"), "--show", "curves"]
+    assert main(["collect", str(file), "--out", str(here), "--recorded", both, *drawn]) == 2
+    assert "has no curve" in capsys.readouterr().err
+    assert main(["collect", str(file), "--recorded", str(file)]) == 2
+    assert "recorded: " in capsys.readouterr().err
+
+
 def test_rates_by_any_field_against_intervals_from_a_table() -> None:
     """Wilson, 95 %: 9 of 10 is [0.596, 0.982] and 0 of 8 is [0, 0.324]."""
     sweep = tiny_sweep(seeds=10)

@@ -26,6 +26,7 @@ from internalize.runs.provenance import provenance
 from internalize.runtime.kind import cpu
 from internalize.statistics import Rate, spearman_trend
 from internalize.sweeps.collection import collect
+from internalize.sweeps.recorded import recorded_in
 from internalize.sweeps.sweep import find_sweep
 from internalize.tasks.groups import Structure, structure_of
 from internalize.tasks.inputs import possible_inputs
@@ -307,6 +308,8 @@ class AtlasArguments(TrustOption):
     """A sweep over tasks, carried out by `internalize sweep`; runs that are missing are left out and named."""
     out: Path = field(default_factory=runs_folder)
     """Folder that holds the run folders."""
+    recorded: Path | None = None
+    """A table of `internalize collect --csv`: its rows stand for runs whose folders are not here."""
     drawings: Path | None = None
     """Folder for page, picture and tables; `atlas` in the folder of the runs if not given."""
     json: bool = False
@@ -315,7 +318,7 @@ class AtlasArguments(TrustOption):
 
 def atlas_command(arguments: AtlasArguments) -> None:
     folder = OutputFolder(require_writable(arguments.drawings or arguments.out / "atlas"))
-    collected = collect(find_sweep(arguments.sweep), arguments.out)
+    collected = collect(find_sweep(arguments.sweep), arguments.out, recorded_in(arguments.recorded))
     rows = [row for row in collected.rows if row["kind"] == "chain"]
     require(len(rows) > 0, "sweep", f"{arguments.sweep} has no finished chain run in {arguments.out}")
     unknown = [row["run"] for row in rows if "operations_to_internalize" not in row]

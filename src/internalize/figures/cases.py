@@ -13,7 +13,7 @@ from internalize.figures.rows import FigureRow
 from internalize.kinds.chain.config import ChainConfig, EvaluationConfig, OptimizerConfig
 from internalize.kinds.chain.presets import LAPTOP, LAPTOP_IN_ORDER, without_stages
 from internalize.models.config import ModelConfig
-from internalize.runs.table import flat
+from internalize.runs.table import dotted_fields
 from internalize.runtime.kind import ExperimentConfig
 from internalize.sweeps import Case, Sweep, sweep_of
 
@@ -78,9 +78,7 @@ def shapes_of(grids: Sequence[Grid], later: bool = False) -> dict[ExperimentConf
 
 def planned_rows(sweep: Sweep) -> list[dict[str, Any]]:
     """The cases as rows without results."""
-    return [
-        {"kind": case.config.kind, **flat(to_json(case.config), lists_as_text=False)} for case in sweep.cases
-    ]
+    return [{"kind": case.config.kind, **dotted_fields(case.config)} for case in sweep.cases]
 
 
 # What a smaller tier changes against the paper ----------------------------------------------------------------
@@ -127,7 +125,7 @@ def differences(ours: Shapes, paper: Shapes) -> list[str]:
 
 def _fields(config: ExperimentConfig) -> dict[str, Any]:
     """By dotted names; an MLP of which nothing is said is four times as wide as the model."""
-    row = flat(to_json(config), lists_as_text=False)
+    row = dotted_fields(config)
     if "model.mlp" in row and row["model.mlp"] is None:
         row["model.mlp"] = 4 * row["model.width"]
     return row

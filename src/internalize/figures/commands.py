@@ -24,7 +24,7 @@ from internalize.errors import BadInput, require
 from internalize.figures.cases import Tier, shapes_of
 from internalize.figures.figure import UNDETECTABLE, Figure, told_p
 from internalize.figures.paper import VERDICT, find_figure
-from internalize.figures.recorded import RecordedRun, recorded_runs
+from internalize.figures.recorded import recorded_runs
 from internalize.figures.results import Made, plan, read, results_folder, train_missing, write
 from internalize.kinds import kind_of, prepare
 from internalize.runs.folder import Run
@@ -35,6 +35,7 @@ from internalize.runtime.execution import Execution
 from internalize.runtime.kind import ExperimentConfig
 from internalize.sweeps import Sweep, SweepOutcome
 from internalize.sweeps.plan import Costs
+from internalize.sweeps.recorded import Recorded
 from internalize.sweeps.run import BackendName, RayOptions
 
 MOST_MISSING = 5
@@ -101,7 +102,7 @@ def figure_command(arguments: FigureArguments) -> int:
     return ended.exit_code if ended is not None else 0
 
 
-def _train(figure: Figure, arguments: FigureArguments, known: Mapping[str, RecordedRun]) -> SweepOutcome | None:
+def _train(figure: Figure, arguments: FigureArguments, known: Recorded) -> SweepOutcome | None:
     found = status(figure, arguments.tier, arguments.out, known, arguments.later)
     todo = found.planned - found.done
     headline: Mapping[str, str] = {}
@@ -257,7 +258,7 @@ def status(
     figure: Figure,
     tier: Tier,
     out: Path,
-    recorded: Mapping[str, RecordedRun] | None = None,
+    recorded: Recorded | None = None,
     later: bool = False,
 ) -> Status:
     """recorded: runs that a table knows; they count as done. later: with the runs that are only planned."""
@@ -280,9 +281,7 @@ def _folders(out: Path) -> set[str]:
     return {path.name.rpartition("-")[0] for path in out.iterdir() if path.is_dir()} if out.is_dir() else set()
 
 
-def _seconds_taken(
-    config: ExperimentConfig, out: Path, there: set[str], recorded: Mapping[str, RecordedRun]
-) -> float | None:
+def _seconds_taken(config: ExperimentConfig, out: Path, there: set[str], recorded: Recorded) -> float | None:
     """How long the run took; None if it is not done. Hashes are made only where a name fits."""
     # labels of the paper's own tasks go into a folder's name as they are
     if kind_of(config).results.label(config) not in there and not recorded:

@@ -124,10 +124,9 @@ class Figure:
         """The paper's cases, each once: seeds do not matter."""
         if PAPER_TIER not in self.tiers:
             return []
-        from internalize.configs.codec import to_json
-        from internalize.runs.table import flat
+        from internalize.runs.table import dotted_fields
 
-        return [flat(to_json(config), lists_as_text=False) for config in shapes_of(self.tiers[PAPER_TIER])]
+        return [dotted_fields(config) for config in shapes_of(self.tiers[PAPER_TIER])]
 
     def differences(self, tier: Tier) -> list[str]:
         """What this tier has other than the paper."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,16 +24,7 @@ from internalize.figures.figure import (
     strictest_level,
 )
 from internalize.figures.paper import VERDICT
-from internalize.figures.recorded import (
-    EARLY,
-    RUN,
-    RecordedRun,
-    provenance_of,
-    recorded_runs,
-    rows_of_tables,
-    run_name,
-    without_recorded,
-)
+from internalize.figures.recorded import EARLY, provenance_of, recorded_runs, rows_of_tables
 from internalize.figures.rows import FigureRow
 from internalize.runs.folder import Run
 from internalize.runs.location import runs_folder
@@ -42,6 +33,7 @@ from internalize.runs.table import Table, flat, write_csv
 from internalize.runtime.execution import Execution
 from internalize.sweeps import Sweep, SweepOutcome, collect, run_sweep
 from internalize.sweeps.plan import Costs
+from internalize.sweeps.recorded import RUN, Recorded, run_name, without_recorded
 
 if TYPE_CHECKING:
     from internalize.runtime.fleet.driver import FleetObserver
@@ -105,7 +97,7 @@ def train_missing(
     out: Path,
     observer: FleetObserver | None = None,
     later: bool = False,
-    recorded: Mapping[str, RecordedRun] | None = None,
+    recorded: Recorded | None = None,
     **how: Any,
 ) -> SweepOutcome | None:
     """Carry out the runs that are not there yet; None for a figure that needs none.
@@ -120,7 +112,7 @@ def train_missing(
     return run_sweep(sweep, out=out, observer=observer, execution=execution, **how)
 
 
-def read(figure: Figure, tier: Tier, out: Path, recorded: Mapping[str, RecordedRun] | None = None) -> Made:
+def read(figure: Figure, tier: Tier, out: Path, recorded: Recorded | None = None) -> Made:
     """What there is, judged. Trains nothing. recorded: runs that a table knows, for those not in `out`."""
     sweep = figure.sweep(tier, later=True)
     rows: list[dict[str, Any]] = []

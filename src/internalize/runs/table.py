@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from internalize.configs.codec import to_json
 from internalize.configs.files import write_output
 from internalize.errors import BadInput
 
@@ -100,6 +101,11 @@ def export_table(entries: Sequence[Entry]) -> Table:
         row = {name: getattr(entry, name) for name in PLAIN}
         rows.append({**row, **flat(entry.config, "config."), **flat(entry.summary, "summary.")})
     return Table(rows)
+
+
+def dotted_fields(config: object) -> dict[str, Any]:
+    """The fields of a config by their dotted names, as rows and sweeps have them."""
+    return flat(to_json(config), lists_as_text=False)
 
 
 def flat(nested: Mapping[str, Any], prefix: str = "", lists_as_text: bool = True) -> dict[str, Any]:

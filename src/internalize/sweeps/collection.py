@@ -8,15 +8,15 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from internalize.configs.codec import to_json
 from internalize.contract import Json, Row, RunState, still_speaking
 from internalize.display.terminal import own_target
 from internalize.errors import BadInput, closest, require
 from internalize.runs.folder import Run
 from internalize.runs.location import run_folders
 from internalize.runs.provenance import seconds_in_all
-from internalize.runs.table import Table, flat
+from internalize.runs.table import Table, dotted_fields, flat
 from internalize.statistics import Rate
+from internalize.sweeps.recorded import Recorded, recorded_row
 from internalize.sweeps.sweep import Case, Sweep
 
 NOT_BEGUN = "not begun"
@@ -61,7 +61,7 @@ class Collected:
 
     def outcomes(self) -> list[str]:
         """The results that are yes or no, of which rates can be made."""
-        own = {name for case in self.sweep.cases for name in config_fields(case)}  # some cases set fewer
+        own = {name for case in self.sweep.cases for name in dotted_fields(case.config)}  # some cases set fewer
         yes_or_no = (
             name
             for row in self.rows
@@ -88,13 +88,15 @@ class FieldGroup:
     """Of the runs that ended in a stage that does not ask for q_T: accuracy on what it does ask for."""
 
 
-def collect(sweep: Sweep, out: Path | str) -> Collected:
-    """Read the folder of every case below `out`."""
+def collect(sweep: Sweep, out: Path | str, recorded: Recorded | None = None) -> Collected:
+    """Read the folder of every case below `out`. recorded: rows that stand for runs which are not there."""
     sweep.require_runs()
     collected = Collected(sweep, out=Path(out))
     for case in sweep.cases:
         folder = case.prepared.folder(Path(out))
         row, reason = _row(case, folder)
+        if row is None and reason == NOT_BEGUN:
+            row = recorded_row(case, recorded or {})
         if row is None:
             collected.missing.append((case, reason))
         else:
@@ -113,7 +115,7 @@ def _row(case: Case, folder: Path) -> tuple[Row | None, str]:
     state = run.state()
     if state != RunState.DONE or "summary" not in status:
         return None, f"{state}: {status['message']}" if status.get("message") else state
-    config = config_fields(case)
+    config = dotted_fields(case.config)
     results = {f"result.{name}" if name in config else name: value for name, value in status["summary"].items()}
     times = {"seconds": status["seconds"], "processor_seconds": seconds_in_all(run)}
     return {"run": folder.name, "kind": case.config.kind, **config, **results, **times}, ""
@@ -125,7 +127,7 @@ def settings(sweep: Sweep) -> tuple[str, ...]:
     Of the others, those that its own fields do not decide: a preset is no longer in a config that it has filled
     in, but what it gave for each method follows from the method.
     """
-    configs = [config_fields(case) for case in sweep.cases]
+    configs = [dotted_fields(case.config) for case in sweep.cases]
     names = dict.fromkeys(name for fields in (sweep.cases[0].fields, *configs) for name in fields)
     named = sweep.cases[0].fields
     differing = [
@@ -145,10 +147,6 @@ def settings(sweep: Sweep) -> tuple[str, ...]:
     return tuple(name for name in differing if name in named or not is_decided(name))
 
 
-def config_fields(case: Case) -> dict[str, Any]:
-    return flat(to_json(case.config), lists_as_text=False)
-
-
 def _hashable(value: Any) -> Any:
     return tuple(map(_hashable, value)) if isinstance(value, list) else value
 
@@ -162,7 +160,7 @@ def groups(collected: Collected, by: Sequence[str], results: Sequence[str] = ())
     for name in results:
         good = name in known or not collected.rows
         require(good, "rate", f"no result {name!r} that is yes or no{closest(name, known)}; there are {known}")
-    configs = [config_fields(case) for case in collected.sweep.cases]
+    configs = [dotted_fields(case.config) for case in collected.sweep.cases]
     fields = list(dict.fromkeys(name for config in configs for name in config))
     for name in by:
         good = name in fields

@@ -24,6 +24,7 @@ from internalize.runtime.fleet.pool import local_pool
 from internalize.sweeps.collection import Collected, FieldGroup, collect, groups, settings
 from internalize.sweeps.drawing import Picture, draw_sweep, require_picture
 from internalize.sweeps.plan import DEFAULT_UTILISATION, Costs, expected_seconds, find_gpu, plan, together
+from internalize.sweeps.recorded import recorded_in, without_recorded
 from internalize.sweeps.report import (
     announcement,
     collected_text,
@@ -70,6 +71,9 @@ class SweepArguments(TrustOption):
     """How often a run that failed is tried again, from its last good checkpoint."""
     retry_failed: bool = False
     """Also try runs again that an earlier sweep gave up."""
+    recorded: Path | None = None
+    """A table of finished runs, as collect --csv writes it: runs that have a row there are not trained again,
+    wherever their folders are."""
     estimate: bool = True
     """Measure beforehand how long it will take on this machine. Not with --backend ray: the cluster would wait
     for it, and is another machine."""
@@ -87,6 +91,10 @@ def sweep_command(arguments: SweepArguments) -> int:
         sweep = _find(arguments.file)
     if sweep is None:
         return 2
+    sweep = without_recorded(sweep, recorded_in(arguments.recorded))
+    if not sweep.cases:
+        remarks_console().print(f"{sweep.name}: all runs are in {arguments.recorded}", soft_wrap=True)
+        return 0
     now = standing(sweep, execution.out, arguments.retry_failed)
     seconds = _seconds(sweep, now, arguments)
     _announce(sweep, now, seconds, arguments)
@@ -179,6 +187,8 @@ class CollectArguments(TrustOption):
     """The sweep: a file, file.py:NAME or module:NAME."""
     out: Path = field(default_factory=runs_folder)
     """Folder that holds the run folders."""
+    recorded: Path | None = None
+    """A table that --csv wrote before: its rows stand for runs whose folders are not here."""
     csv: Path | None = None
     """File to write: one line for each run, with its config and results in columns."""
     parquet: Path | None = None
@@ -209,7 +219,7 @@ def collect_command(arguments: CollectArguments) -> int | None:
     sweep = _find(arguments.file)
     if sweep is None:
         return 2
-    collected = collect(sweep, arguments.out)
+    collected = collect(sweep, arguments.out, recorded_in(arguments.recorded))
     by = arguments.by or settings(sweep)
     found = groups(collected, by, arguments.rate)
     require_files(arguments.csv, arguments.parquet)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from internalize.configs.files import make_folder
 from internalize.contract import Row, named
+from internalize.display.charts import task_name
 from internalize.display.plots import LINES, PALETTE, new_figure, save
 from internalize.errors import BadInput, require
 from internalize.runs.folder import Run
@@ -102,14 +103,16 @@ def _by_group(collected: Collected, by: Sequence[str]) -> dict[str, list[Row]]:
 def _named(fields: Mapping[str, Any]) -> str:
     """`left, width 64`: a word speaks for itself, a number needs its name."""
     said = [
-        value if isinstance(value, str) else f"{name.rpartition('.')[2]} {value}"
+        task_name(value) if isinstance(value, str) else f"{name.rpartition('.')[2]} {value}"
         for name, value in fields.items()
     ]
     return ", ".join(said) or "all runs"
 
 
 def _run_of(collected: Collected, row: Row) -> Run:
-    return Run.at(collected.out / str(row["run"]))
+    folder = collected.out / str(row["run"])
+    require(folder.is_dir(), "show", f"{folder} is not here, and its row has no curve: draw rates or survival")
+    return Run.at(folder)
 
 
 def _accuracy_points(run: Run) -> list[tuple[float, float]]:

@@ -21,7 +21,7 @@ from internalize.configs.named import Untrusted, is_object_name, load_object, ow
 from internalize.contract import Json
 from internalize.errors import BadInput, closest, closest_file, require
 from internalize.kinds import find_kind
-from internalize.runs.table import flat
+from internalize.runs.table import dotted_fields, flat
 from internalize.runtime.kind import Kind, Prepared, prepare_by
 
 Fields = dict[str, Json]
@@ -314,7 +314,7 @@ def _named_alike(cases: Sequence[Case]) -> Iterator[Case]:
     """Each with every field that any of them sets: where a case does not set it, its config's value."""
     names = dict.fromkeys(name for case in cases for name in case.fields if name != "seed")
     for case in cases:
-        config = flat(to_json(case.config), lists_as_text=False)
+        config = dotted_fields(case.config)
         fields = {name: case.fields.get(name, config.get(name)) for name in (*names, "seed")}
         yield Case(case.prepared, fields)
 
