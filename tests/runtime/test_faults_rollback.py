@@ -15,7 +15,7 @@ WORDS = [
     *("--evaluation.every", "100", "--evaluation.samples", "20", "--evaluation.final-samples", "40"),
     *("--schedule.kind", "controller", "--schedule.threshold", "0.4", "--schedule.memory", "5"),
     *("--schedule.shortest", "20", "--schedule.dwell", "10", "--schedule.patience", "10"),
-    *("--rehearsal", "0.5", "--keep-positions", "True", "--ease", "7"),
+    *("--rehearsal", "0.5", "--keep-positions", "True", "--ease", "2"),
 ]
 KILLS: list[dict[str, Any]] = [
     {"point": "go_back", "when": "before", "count": 1},

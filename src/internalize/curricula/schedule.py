@@ -201,6 +201,12 @@ def looks_at_signal(schedule: ScheduleConfig, progress: Progress) -> bool:
     return schedule.kind != "fixed" and (progress.in_stage + 1) % LOOK_EVERY == 0
 
 
+def ended_by_schedule(schedule: ScheduleConfig, progress: Progress, iterations: int) -> bool:
+    """Whether a stage that has ended did so by its schedule, and not because the iterations ran out."""
+    ran_out = progress.finished and progress.iteration >= iterations
+    return schedule.kind == "fixed" or not ran_out
+
+
 def passes(schedule: ScheduleConfig, signal: float, last: bool) -> bool:
     """Whether a signal is beyond the threshold. last: of the last stage."""
     own = schedule.last_threshold if last else None

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -27,7 +26,7 @@ from internalize.curricula.controller import (
 )
 from internalize.curricula.curriculum import Rehearsed
 from internalize.curricula.saved_progress import read_control, read_progress, require_optimizer_step
-from internalize.curricula.schedule import begin_step, end_step, looks_at_signal
+from internalize.curricula.schedule import begin_step, end_step, ended_by_schedule, looks_at_signal
 from internalize.kinds.chain.config import ChainConfig, find_weights
 from internalize.kinds.chain.data import EasySteps, TrainingData, easy_share
 from internalize.kinds.chain.evaluation import evaluation_row, modes, summary_row
@@ -172,7 +171,7 @@ class ChainExperiment:
             tokens = tokens[:, :-1]
         self._place(state.model, len(shown))
         drops = None if config.model.dropout is None else streams("dropout", progress.iteration)
-        with self._positions_for(state, shown):
+        with state.positions_for(self.curriculum, shown):
             emphasis = self._emphasis(progress.stage, shown)
             stats = state.step(tokens, self.renderer.prompt_length(len(shown) + 1), drops, emphasis)
         last = progress.stage == self.curriculum.stages
@@ -247,11 +246,9 @@ class ChainExperiment:
         return math.log(states) if self.config.schedule.signal == "loss" else 1 / states
 
     def _has_passed(self, state: ChainState) -> bool:
-        """Whether the stage that just ended did so by its schedule, and not because the iterations ran out."""
         if state.control is not None:
             return state.control.settled
-        ran_out = state.progress.finished and state.progress.iteration >= self.config.iterations
-        return self.config.schedule.kind == "fixed" or not ran_out
+        return ended_by_schedule(self.config.schedule, state.progress, self.config.iterations)
 
     def _is_lost(self, state: ChainState) -> bool:
         return state.control is not None and state.control.lost
@@ -287,19 +284,6 @@ class ChainExperiment:
         """From their order at that stage (the present one, or the one before) to that of the present one."""
         if state.positions is not None:
             state.positions.begin_stage(stage, state.progress.stage)
-
-    @contextmanager
-    def _positions_for(self, state: ChainState, shown: Shown) -> Iterator[None]:
-        """While a step in the format of another stage is computed, that stage's order of positions."""
-        own = state.progress.stage
-        if state.positions is None or shown == self.curriculum.shown(own):
-            yield
-            return
-        stages = [stage for stage in (own, own - 1, own + 1) if 1 <= stage <= self.curriculum.stages]
-        other = next(stage for stage in stages if self.curriculum.shown(stage) == shown)
-        state.positions.move_weights(own, other)
-        yield
-        state.positions.move_weights_back(own, other)
 
     def shown_at(self, progress: Progress, streams: Streams, manner: Gentleness | None = None) -> Shown:
         """The states this iteration shows; where there are several formats, streams("format", iteration)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, get_args
@@ -11,7 +12,7 @@ import torch
 from torch import Tensor
 
 from internalize.contract import Row
-from internalize.curricula import Curriculum, Progress, ScheduleConfig
+from internalize.curricula import Curriculum, Progress, ScheduleConfig, Shown
 from internalize.curricula.controller import Control
 from internalize.errors import require, require_count
 from internalize.measure.ledger import Ledger
@@ -221,6 +222,19 @@ class ChainState:
             if self.control.lost:
                 row["lost"] = True
         return row
+
+    @contextmanager
+    def positions_for(self, curriculum: Curriculum, shown: Shown) -> Iterator[None]:
+        """While a step in the format of another stage is computed, that stage's order of positions."""
+        own = self.progress.stage
+        if self.positions is None or shown == curriculum.shown(own):
+            yield
+            return
+        stages = [stage for stage in (own, own - 1, own + 1) if 1 <= stage <= curriculum.stages]
+        other = next(stage for stage in stages if curriculum.shown(stage) == shown)
+        self.positions.move_weights(own, other)
+        yield
+        self.positions.move_weights_back(own, other)
 
     def weights(self) -> dict[str, Tensor]:
         return self.model.weights()

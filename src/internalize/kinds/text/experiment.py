@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from internalize.contract import Row, Stage
 from internalize.curricula import Progress
 from internalize.curricula.saved_progress import read_progress, require_optimizer_step
-from internalize.curricula.schedule import begin_step, end_step, looks_at_signal
+from internalize.curricula.schedule import begin_step, end_step, ended_by_schedule, looks_at_signal
 from internalize.kinds.text.config import TextConfig
 from internalize.kinds.text.evaluation import TextCosts, TextPredictor, evaluation_row, summary_row
 from internalize.kinds.text.export import folder_files
@@ -135,8 +135,7 @@ class TextExperiment:
         operations = sum(self.costs.training_flops(row.prompt, len(row.slots)) for row in rows)
         state.ledger = state.ledger.step(operations, rehearsed=False)
         progress, config = state.progress, self.config
-        ran_out = progress.finished and progress.iteration >= config.iterations
-        if progress.stage_ended and (config.schedule.kind == "fixed" or not ran_out):
+        if progress.stage_ended and ended_by_schedule(config.schedule, progress, config.iterations):
             state.ledger = state.ledger.stage_passed(progress.stage, progress.iteration)
 
     def _update(self, state: TextState) -> None:
