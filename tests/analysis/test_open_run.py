@@ -129,6 +129,10 @@ def test_runs_on_bits_answer_too(capsys: pytest.CaptureFixture[str]) -> None:
         assert run.answer(x).right
         assert run.answer(x).final == str(chain[-1])
         assert run.answer(x, budget=3).states == run.answer(x).truth == tuple(map(str, chain))
+        for phase in (1, 2):  # the direct answer after phase t is z_t
+            assert run.answer(x, stage=phase).right
+            assert run.answer(x, stage=phase).final == str(chain[phase - 1])
+        assert run.answer(x, budget=2).truth == tuple(map(str, chain[:2]))
     assert "1  right" in said(
         capsys, "ask", folder, " ".join("1" if i in support else "0" for i in range(1, 9))
     )

@@ -12,7 +12,6 @@ import pytest
 from internalize import ChainConfig, ModelConfig, ScheduleConfig
 from internalize.analysis.atlas import Place, places, rankings
 from internalize.analysis.frontier import fit_law, search
-from internalize.analysis.output import as_latex, as_markdown
 from internalize.analysis.race import RaceFinish, entrant_config, standings, waiting_shares
 from internalize.cli import main
 from internalize.errors import BadInput
@@ -59,8 +58,6 @@ def test_standings_on_planted_outcomes() -> None:
     assert (quick.chain.successes, quick.chain.trials) == (4, 4)
     assert slow.chain is None
     assert waiting_shares([30.0, 10.0, None, 20.0]) == [(0, 1), (10, 0.75), (20, 0.5), (30, 0.25)]
-    assert as_markdown(("a", "b"), [("1", "2 %")]) == "| a | b |\n| --- | --- |\n| 1 | 2 % |\n"
-    assert r"1 & 2 \%\_x \\" in as_latex(("a", "b"), [("1", "2 %_x")])
 
 
 @pytest.mark.parametrize("method", ["left", "inductive", "mixture", "cot"])

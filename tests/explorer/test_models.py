@@ -16,6 +16,7 @@ from torch import Tensor
 import internalize.explorer
 from internalize import Execution, ScheduleConfig, train
 from internalize.explorer.bundle import describe_task
+from internalize.explorer.page import write_explorer
 from internalize.explorer.subject import open_subject, probe_targets, round_weights
 from internalize.measure.predictor import TransformerPredictor
 from internalize.models.gpt2 import GPT2, run_with_attention
@@ -94,6 +95,26 @@ def test_every_stage_answers_as_the_model_with_all_its_bits(made: Made, ask: Ask
         assert agree >= 999, f"stage {subject.stages[i]}, budget {budget}"
     last = told[-2]
     assert sum(answer["right"] for answer in last) > 950, "the trained model is right, and the page says so"
+
+
+def test_a_stage_that_is_told_its_length_is_asked_for_its_own(node: str, tmp_path: Path) -> None:
+    """Left with a length token: stage 1 was trained on LEN_5, stage 4 on LEN_2."""
+    config = replace(SMALL, length_token=True, iterations=200, schedule=ScheduleConfig())
+    subject = open_subject(train(config, Execution(out=tmp_path, quiet=True)).path)
+    page = tmp_path / "page.html"
+    bundle = write_explorer([subject.chain.run.path], page)
+    assert [stage["budget"] for stage in bundle.data["models"][0]["stages"]] == [5, 4, 3, 2]
+    symbols = all_inputs(4, 2)
+    questions = [{"model": 0, "stage": i, "budget": None, "inputs": symbols.tolist()} for i in range(4)]
+    command = [node, str(HERE / "answer.js"), str(ASSETS), str(page)]
+    done = subprocess.run(command, input=json.dumps(questions), capture_output=True, text=True, check=True)
+    for stage, answers in enumerate(json.loads(done.stdout), start=1):
+        weights = round_weights(subject.weights(stage), bundle.data["models"][0]["precision"])
+        predictor = subject.predictor_of(stage, weights)
+        written = predictor.generate(symbols)
+        lengths = predictor.renderer.read(written).length.tolist()
+        expected = [row[:n] for row, n in zip(written.tolist(), lengths, strict=True)]
+        assert [answer["tokens"] for answer in answers] == expected
 
 
 def test_the_accuracies_of_a_finished_run_are_its_results(made: Made) -> None:

@@ -56,6 +56,14 @@ def test_seeds_are_not_pooled_over_tasks() -> None:
     assert verdict(MoreOften(A, B, "succeeded", strata="task"), rows) == "inconclusive"
 
 
+def test_numbers_are_those_of_the_runs_that_are_compared() -> None:
+    """Twenty failures of A on a task that B never tried say nothing of the two."""
+    alone = [row for row in counts(0, 0, n=20, task="other") if row in A.of(counts(0, 0, n=20, task="other"))]
+    rows = [*counts(5, 0, n=5, task="both"), *alone]
+    judged = judge([Claim("one", "", MoreOften(A, B, "succeeded", strata="task"))], rows)[0]
+    assert judged.numbers.startswith("A 5 of 5, B 0 of 5; difference +100 %")
+
+
 def test_the_strictest_level_is_what_holm_asks_of_the_first() -> None:
     """Five claims with data: the least that the plan promises is confirmed and one less is not."""
     test = MoreOften(A, B, "succeeded")

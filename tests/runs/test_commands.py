@@ -298,6 +298,15 @@ def test_groups_are_compared_by_seed(tmp_path: Path, capsys: Output) -> None:
     assert "difference -42.5 points [-62" in capsys.readouterr().out
 
 
+def test_kinds_that_know_no_success_are_compared_without_it(capsys: Output) -> None:
+    parity = next((Path(__file__).parents[1] / "golden" / "runs").glob("parity-*"))
+    words = ["runs", "compare", str(parity), str(parity), "--metric", "phases"]
+    assert main(words) == 0
+    assert "succe" not in capsys.readouterr().out
+    assert main([*words, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["groups"][0]["succeeded"] is None
+
+
 def test_single_runs_are_compared_whatever_their_seeds(tmp_path: Path, capsys: Output) -> None:
     one, two = done_run(tmp_path, "left", 0, 0.9), done_run(tmp_path, "left", 1, 0.8)
     assert main(["runs", "compare", str(one), str(two)]) == 0

@@ -111,6 +111,16 @@ def test_a_file_of_att_is_the_expression_that_it_means(tmp_path: Path) -> None:
     assert answers(parse_task(str(partial)), 2) == {"aa": "no", "ab": "yes", "ba": "no", "bb": "no"}
 
 
+def test_the_first_line_begins_in_the_initial_state_whatever_it_says(tmp_path: Path) -> None:
+    path = tmp_path / "even.fsm"
+    path.write_text("0\n1 0 a\n0 1 a\n")
+    assert [answers(parse_task(str(path)), length) for length in (1, 2)] == [{"a": "no"}, {"aa": "yes"}]
+
+
+def test_an_escaped_backslash_escapes_nothing() -> None:
+    assert parse_task(r"regex:\\|a").symbol_names == ("\\", "a")
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [("0 1 a\n0 2 a\n1\n", "line 2: from 0 the symbol a leads to 1 already"),

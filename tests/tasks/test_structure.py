@@ -50,3 +50,12 @@ def test_semigroups() -> None:
     assert hard is not None
     assert (hard.is_group, hard.solvable) == (False, False)
     assert structure_of(parse_task("S7")) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "commutes"),
+    [("C12", True), ("C2xC4", True), ("C2000", True), ("S3", False), ("S6:all", False), ("flipflop2", False)],
+)
+def test_whether_the_order_of_symbols_matters(name: str, commutes: bool) -> None:
+    """Also for tables that are too large to compare every two symbols: S6:all has 720 of each."""
+    assert parse_task(name).commutes == commutes

@@ -11,6 +11,7 @@ from internalize.tasks.text import draw_splits, find_problems
 from internalize.tasks.text.arithmetic import Multiplication
 
 NAMES = ["multiplication:3x2", "addition:4", "expressions:mod11:5", "reachability:9:4", "semiautomaton:S3:6"]
+NAMES += ["semiautomaton:regex:(0|1)*11:6"]  # whose answers are yes and no
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from internalize.analysis.output import OutputFolder, as_latex, as_markdown
+from internalize.analysis.output import OutputFolder
 from internalize.analysis.race import waiting_shares
 from internalize.configs.files import require_writable
 from internalize.configs.named import TrustOption
@@ -23,6 +23,7 @@ from internalize.display.terminal import PlainConsole, results_table
 from internalize.errors import require
 from internalize.runs.location import runs_folder
 from internalize.runs.provenance import provenance
+from internalize.runs.table import latex_table, markdown_table
 from internalize.runtime.kind import cpu
 from internalize.statistics import Rate, spearman_trend
 from internalize.sweeps.collection import collect
@@ -336,8 +337,8 @@ def atlas_command(arguments: AtlasArguments) -> None:
     }
     lines = [cells(place) for place in found]
     folder.json("atlas", result)
-    folder.text("atlas.md", as_markdown(HEADINGS, lines))
-    folder.text("atlas.tex", as_latex(HEADINGS, lines))
+    folder.text("atlas.md", markdown_table(HEADINGS, lines) + "\n")
+    folder.text("atlas.tex", latex_table(HEADINGS, lines) + "\n")
     folder.text("atlas.html", atlas_page(found, ranked, arguments.sweep, len(rows), missing))
     folder.figure("atlas", draw_atlas(found))
     if arguments.json:

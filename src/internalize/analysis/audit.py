@@ -82,7 +82,7 @@ def audit(chain: OpenChain, samples: int, seed: int = 0) -> list[HintFinding]:
     require(
         curriculum.length_hint, "run", f"{chain.title} has no length tokens to audit (its method is {method})"
     )
-    formats = {len(shown): shown for shown in curriculum.formats(1)}
+    formats = {len(shown): shown for shown in curriculum.formats(chain.moment().stage)}
     predictor, renderer = chain.predictor(), chain.experiment.renderer
     findings = []
     for name, inputs in chain.both_inputs().items():
@@ -99,9 +99,10 @@ def hints(renderer: Renderer, formats: dict[int, Shown]) -> Iterator[Prompted]:
     """All ways to ask. formats: number of states → the format."""
     token = renderer.vocabulary.length_token
     few, many = min(formats), max(formats)
+    middle = sorted(formats)[(len(formats) - 1) // 2]
     for k in sorted(formats):
         yield Prompted("right", f"LEN_{k + 1}", (token(k + 1),), (), k)
-    for k, other in ((few, many), (many, few), (many, (few + many) // 2)):
+    for k, other in ((few, many), (many, few), (many, middle)):
         if k != other:
             hint = f"LEN_{k + 1}, then q{formats[other][0]}"
             yield Prompted("wrong", hint, (token(k + 1),), formats[other][:1], k)

@@ -151,6 +151,11 @@ def matrix(
     progress: Callable[[str], None] = lambda _: None,
 ) -> Matrix:
     """Every saved stage (or those given) at every budget; all of them answer the same inputs."""
+    moves = chain.config.answer_positions is not None
+    why = (
+        f"of {chain.title} count from the end: answers of another length stand at other places than it learned"
+    )
+    require(not moves, "run", f"the positions {why}")
     stages = stages or tuple(chain.stages)
     drawn = {name: chain.draw(inputs, samples, seed, "matrix") for name, inputs in chain.both_inputs().items()}
     cells: list[Cell] = []

@@ -85,12 +85,16 @@ class OpenParity(OpenBits):
         good = budget is None or 1 <= budget <= self.all_stages
         require(good, "budget", f"must lie in 1…{self.all_stages} bits, got {budget}")
         steps, weights = budget or 1, self.weights(stage)
+        if steps > 1 and stage is None and "W_chain" not in weights and 1 in self.run.stages():
+            weights = self.weights(1)  # of a run that is not finished
         W = weights.get("W_chain", weights["W"]) if steps > 1 else weights["W"]
         return LayerPredictor(W, self.bits, steps)
 
     def ask(self, x: Tensor, budget: int | None, stage: int | None) -> tuple[Tensor, Tensor]:
+        """After phase t the direct answer is z_t, the parity so far; a chain of b bits ends in z_b."""
         _, written = self.predictor(budget, stage).outputs(x)
-        return written, self.experiment.parity(Streams(self.config.seed)).chain(x)
+        known = budget if budget is not None and budget > 1 else self.moment(stage).stage
+        return written, self.experiment.parity(Streams(self.config.seed)).chain(x)[:, :known]
 
 
 class OpenHints(OpenBits):

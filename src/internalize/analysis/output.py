@@ -6,8 +6,6 @@ Findings go to the terminal as tables, to standard output as JSON, and to files:
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +20,7 @@ from internalize.configs.named import TrustOption
 from internalize.display.terminal import PlainConsole
 from internalize.errors import require
 from internalize.runs.storage import write_atomically
+from internalize.runs.table import Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -74,11 +73,7 @@ class OutputFolder:
         self._write(f"{name}.json", json.dumps(data, indent=indent, ensure_ascii=False) + "\n")
 
     def csv(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        buffer = io.StringIO()
-        writer = csv.DictWriter(buffer, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-        self._write(f"{name}.csv", buffer.getvalue())
+        self._write(f"{name}.csv", Table([dict(row) for row in rows]).to_csv())
 
     def text(self, name: str, text: str) -> None:
         """Markdown, LaTeX: whatever has a form of its own. The name has its ending."""
@@ -113,26 +108,3 @@ class OutputFolder:
     def note(self) -> str:
         """What was written, for people."""
         return f"written to {self.path}: {', '.join(path.name for path in self.written)}"
-
-
-def as_markdown(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [headings, ["---"] * len(headings), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
-
-
-def as_latex(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    def line(row: Sequence[str]) -> str:
-        return " & ".join(_escaped(cell) for cell in row) + r" \\"
-
-    columns = "l" + "r" * (len(headings) - 1)
-    body = "\n".join(line(row) for row in rows)
-    return (
-        f"\\begin{{tabular}}{{{columns}}}\n\\toprule\n{line(headings)}\n\\midrule\n{body}\n\\bottomrule\n"
-        "\\end{tabular}\n"
-    )
-
-
-def _escaped(text: str) -> str:
-    for letter in ("\\", "&", "%", "_", "#"):
-        text = text.replace(letter, r"\textbackslash{}" if letter == "\\" else f"\\{letter}")
-    return text

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from internalize.analysis.output import OutputFolder, as_latex, as_markdown
+from internalize.analysis.output import OutputFolder
 from internalize.configs.codec import to_json
 from internalize.configs.files import require_writable
 from internalize.configs.named import own_files
@@ -29,6 +29,7 @@ from internalize.kinds import prepare
 from internalize.kinds.chain.config import ChainConfig
 from internalize.kinds.chain.presets import LAPTOP, PresetName, preset_in, without_stages
 from internalize.runs.provenance import provenance
+from internalize.runs.table import latex_table, markdown_table
 from internalize.runtime.execution import Execution, resolve_device
 from internalize.runtime.fleet.seeds import MOST, require_finished, train_side_by_side
 from internalize.runtime.kind import cpu
@@ -290,8 +291,8 @@ def race_command(arguments: RaceArguments) -> None:
     }
     rows = [cells(standing) for standing in table]
     folder.json("race", result)
-    folder.text("race.md", as_markdown(HEADINGS, rows))
-    folder.text("race.tex", as_latex(HEADINGS, rows))
+    folder.text("race.md", markdown_table(HEADINGS, rows) + "\n")
+    folder.text("race.tex", latex_table(HEADINGS, rows) + "\n")
     folder.figure("race", draw_race(finishes, arguments.operations))
     if execution.json:
         print(json.dumps(result))

@@ -52,6 +52,8 @@ def bench_command(arguments: BenchArguments) -> None:
     require(arguments.threads >= 1, "threads", f"must be at least 1, got {arguments.threads}")
     torch.set_num_threads(arguments.threads)
     report = Report(arguments)
+    good = arguments.scaling is None or arguments.scaling >= 1
+    require(good, "scaling", f"must be at least 1 run at the same time, got {arguments.scaling}")
     for number in arguments.configs:
         with report.timing(CASES[number].name):
             report.configs.append(compare(CASES[number], arguments.repeats, arguments.threads))

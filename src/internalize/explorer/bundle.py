@@ -199,7 +199,8 @@ def add_model(bundle: Bundle, number: int, subject: Subject, allowance: Allowanc
         why = subject.obstacle or "too large to run in a page"
         model |= {"kind": "recorded", "recorded": record_answers(subject, stages) | {"why": why}}
     work = MATRIX_SAMPLES * subject.parameters * 2.0 * subject.config.horizon**2 * len(subject.stages)
-    if work < LARGEST_MATRIX and (len(subject.stages) > 1 or subject.renderer.length_hint):
+    several = len(subject.stages) > 1 or subject.renderer.length_hint
+    if work < LARGEST_MATRIX and several and subject.config.answer_positions is None:
         progress(f"{subject.title}: matrix")
         model["matrix"] = describe_matrix(subject)
     return model
@@ -256,13 +257,12 @@ def describe_stage(subject: Subject, stage: int) -> Json:
     last = rows[-1] if rows else {}
     if stage == subject.total_stages:
         last = last | {name: value for name, value in subject.summary().items() if name in last}
-    never_ends = subject.config.scored == "states"
     return {
         "stage": stage,
         "label": subject.stage_label(stage),
         "shown": list(subject.shown(stage)),
         "formats": [list(shown) for shown in subject.formats(stage)],
-        "budget": len(subject.shown(stage)) + 1 if never_ends else None,
+        "budget": subject.own_budget(stage),
         "iteration": last.get("iteration"),
         "measured": {
             name: {
@@ -361,7 +361,7 @@ def record_answers(subject: Subject, stages: list[int]) -> Json:
 
 @torch.no_grad()
 def recorded_at(subject: Subject, stage: int, symbols: Tensor) -> list[Json]:
-    """One entry for each input: the tokens up to EOS, and their probabilities."""
+    """One entry for each input: the tokens up to EOS, their probabilities, and the operations of the answer."""
     predictor = subject.predictor(stage)
     generated = predictor.generate(symbols)
     prompt = subject.renderer.prompt(symbols, predictor.answer_length)
@@ -370,7 +370,10 @@ def recorded_at(subject: Subject, stage: int, symbols: Tensor) -> list[Json]:
     chances = logits.softmax(dim=-1).gather(2, generated[:, :, None])[:, :, 0]
     lengths = subject.renderer.read(generated).length.tolist()
     rows = zip(generated.tolist(), np.round(chances.numpy(), 3).tolist(), lengths, strict=True)
-    return [{"tokens": tokens[:n], "probabilities": shares[:n]} for tokens, shares, n in rows]
+    return [
+        {"tokens": tokens[:n], "probabilities": shares[:n], "operations": predictor.flops(n)}
+        for tokens, shares, n in rows
+    ]
 
 
 # The construction, and where it all comes from ---------------------------------------------------------

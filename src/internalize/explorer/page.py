@@ -126,7 +126,7 @@ def bundle_of(runs: Sequence[Path | str], megabytes: float, progress: Progress) 
 POINTS = 40
 """Of a curve: more cannot be told apart in a small picture."""
 CURVES = (
-    ("id_target_accuracy", "id_accuracy", "accuracy", "raw_optimal_rate"),
+    ("id_target_accuracy", "id_accuracy", "accuracy", "raw_accuracy"),
     ("ood_target_accuracy", "ood_accuracy"),
 )
 """Which entries of an evaluation are shown: the first of each group that is there."""

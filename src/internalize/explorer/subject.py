@@ -18,6 +18,7 @@ from internalize.constructions.counter import CounterConstruction, build_counter
 from internalize.curricula import Shown
 from internalize.errors import BadInput
 from internalize.kinds.chain.config import ChainConfig
+from internalize.kinds.chain.evaluation import modes
 from internalize.measure.predictor import TransformerPredictor
 from internalize.measure.probes import count_hits, solve_probes
 from internalize.models.gpt2 import GPT2
@@ -62,6 +63,8 @@ class Subject:
         """Why the page's own forward pass cannot run this model, in words; empty if it can."""
         if self.config.model.network is not None:
             return "a network of your own, which does not run in a page"
+        if self.config.answer_positions is not None:
+            return "its positions count from the end, which those of a page do not"
         return "its prompts hold pauses, which a page does not write" if self.renderer.vocabulary.pauses else ""
 
     @cached_property
@@ -78,6 +81,12 @@ class Subject:
 
     def shown(self, stage: int) -> Shown:
         return self.chain.own_shown(stage)
+
+    def own_budget(self, stage: int) -> int | None:
+        """Tokens that the stage is asked for if nobody says otherwise; None: as many as the model wants."""
+        if self.config.scored == "states":
+            return len(self.shown(stage)) + 1
+        return modes(self.chain.experiment.curriculum, stage)[0].budget
 
     def formats(self, stage: int) -> tuple[Shown, ...]:
         return self.chain.experiment.curriculum.formats(stage)

@@ -177,17 +177,19 @@ class MoreOften:
         return f"exact test of {in_words(self.outcome)} within each {in_words(self.strata)}: {groups}"
 
     def _sides(self, rows: Sequence[FigureRow]) -> list[tuple[list[bool], list[Any]]]:
-        """Of each group: the outcomes and their strata."""
+        """Of each group: the outcomes and their strata, of strata that both groups have."""
         sides = []
         for members, outcome in ((self.more, self.outcome), (self.less, self.outcome_of_less or self.outcome)):
             known = [row for row in members.of(rows) if row.get(outcome) is not None]
             strata = [None if self.strata is None else row.get(self.strata) for row in known]
-            sides.append(([bool(row[outcome]) for row in known], strata))
-        return sides
+            sides.append([(bool(row[outcome]), label) for row, label in zip(known, strata, strict=True)])
+        common = {label for _, label in sides[0]} & {label for _, label in sides[1]}
+        kept = [[(won, label) for won, label in side if label in common] for side in sides]
+        return [([won for won, _ in side], [label for _, label in side]) for side in kept]
 
     def outcome_of(self, rows: Sequence[FigureRow]) -> TestOutcome | None:
         (more, strata_of_more), (less, strata_of_less) = self._sides(rows)
-        if not set(strata_of_more) & set(strata_of_less):
+        if not more:
             return None
         strata = strata_of_more, strata_of_less
         rates = Rate(sum(more), len(more)), Rate(sum(less), len(less))

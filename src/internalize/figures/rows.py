@@ -160,7 +160,8 @@ def _how_it_ended(row: FigureRow, chance: float) -> dict[str, Any]:
     if "chain_id_accuracy" in row:
         found["chain_succeeded"] = row["chain_id_accuracy"] > SUCCESS
         found["chain_ood_succeeded"] = row["chain_ood_accuracy"] > SUCCESS
-        found["both_succeeded"] = bool(row["succeeded"]) and found["chain_succeeded"]
+        whole = round(row["chain_response_length"]) == row["horizon"] + 1  # all states and EOS
+        found["both_succeeded"] = bool(row["internalized"]) and found["chain_succeeded"] and whole
     return found
 
 

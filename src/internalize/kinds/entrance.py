@@ -21,7 +21,6 @@ from internalize.kinds import KINDS, config_from_json, find_kind, prepare
 from internalize.runs.folder import SOURCES_INDEX, Run
 from internalize.runs.location import find_folder
 from internalize.runs.provenance import require_trusted_code
-from internalize.runs.storage import is_owned
 from internalize.runs.table import Table
 from internalize.runtime.execution import (
     Execution,
@@ -187,8 +186,7 @@ class OpenRun:
     @property
     def status(self) -> str:
         """new, running, interrupted, failed or done. A run that was killed is interrupted, whatever it says."""
-        state = str(self.run.status()["state"])
-        return "interrupted" if state == "running" and not is_owned(self.run.path) else state
+        return str(self.run.state())
 
     @property
     def metrics(self) -> Table:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
@@ -116,8 +116,8 @@ def _values(one: Run, other: Run) -> dict[str, list[Any]]:
 
 def _alone(group: Group, metric: str, values: dict[int, float]) -> dict[str, Any]:
     """The metric's mean with its interval, and the share of successes with Wilson's."""
-    successes = [bool(run.summary().get("succeeded")) for run in group.runs.values()]
-    rate = wilson(sum(successes), len(successes))
+    successes = _successes(group.runs.values())
+    rate = None if successes is None else wilson(sum(successes), len(successes))
     return {
         "name": group.name,
         "runs": len(group.runs),
@@ -125,9 +125,15 @@ def _alone(group: Group, metric: str, values: dict[int, float]) -> dict[str, Any
         "damaged": group.damaged,
         "mean": fmean(values.values()),
         "mean_interval": _interval(group, metric, list(values.values())),
-        "succeeded": sum(successes),
-        "success_interval": [rate.low, rate.high],
+        "succeeded": None if successes is None else sum(successes),
+        "success_interval": None if rate is None else [rate.low, rate.high],
     }
+
+
+def _successes(runs: Iterable[Run]) -> list[bool] | None:
+    """Which of the runs succeeded; None for kinds that know no success."""
+    found = [run.summary().get("succeeded") for run in runs]
+    return None if None in found else [bool(won) for won in found]
 
 
 def _interval(group: Group, metric: str, values: list[float]) -> list[float] | None:
@@ -158,15 +164,12 @@ def _against(first: Group, other: Group, before: dict[int, float], after: dict[i
     if not pairs:
         return result
     found = paired_difference([before[a] for a, _ in pairs], [after[b] for _, b in pairs])
-    won = [
-        [bool(group.runs[pair[i]].summary().get("succeeded")) for pair in pairs]
-        for i, group in enumerate((first, other))
-    ]
+    won = [_successes(group.runs[pair[i]] for pair in pairs) for i, group in enumerate((first, other))]
     return {
         **result,
         "difference": found.mean,
         "interval": None if found.interval is None else [found.interval.low, found.interval.high],
-        "mcnemar_p": mcnemar(won[0], won[1]),
+        "mcnemar_p": None if won[0] is None or won[1] is None else mcnemar(won[0], won[1]),
     }
 
 
@@ -180,9 +183,9 @@ def comparison_cells(result: dict[str, Any]) -> tuple[list[str], list[list[str]]
                 plain(group["name"]),
                 str(group["runs"]),
                 _with_interval(result["metric"], group["mean"], group["mean_interval"]),
-                str(Rate(group["succeeded"], group["runs"])),
+                "–" if group["succeeded"] is None else str(Rate(group["succeeded"], group["runs"])),
                 _with_interval(result["metric"], pair["difference"], pair["interval"], "+") if paired else "–",
-                f"{pair['mcnemar_p']:.3g}" if paired else "–",
+                f"{pair['mcnemar_p']:.3g}" if paired and pair["mcnemar_p"] is not None else "–",
             ]
         )
     return ["runs of", "runs", f"mean {named(result['metric'])}", "succeeded", "difference", "McNemar p"], rows
@@ -206,18 +209,21 @@ def _counted(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
+def _success_told(group: dict[str, Any]) -> str:
+    if group["succeeded"] is None:
+        return ""
+    low, high = group["success_interval"]
+    return f"; succeeded {group['succeeded']} of {group['runs']} [{100 * low:.0f} %, {100 * high:.0f} %]"
+
+
 def comparison_text(result: dict[str, Any]) -> str:
     """What `compare` found, for people."""
     lines = [named(result["metric"])]
     for group in result["groups"]:
-        low, high = group["success_interval"]
         mean = _with_interval(result["metric"], group["mean"], group["mean_interval"])
         left_out = f", {group['unfinished']} unfinished left out" if group["unfinished"] else ""
         runs = _counted(group["runs"], "run")
-        lines.append(
-            f"  {group['name']}: mean {mean} over {runs}; succeeded "
-            f"{group['succeeded']} of {group['runs']} [{100 * low:.0f} %, {100 * high:.0f} %]{left_out}"
-        )
+        lines.append(f"  {group['name']}: mean {mean} over {runs}{_success_told(group)}{left_out}")
         lines += [f"  {group['name']}: left out, damaged: {reason}" for reason in group["damaged"]]
     for pair in result["differences"]:
         lines += ["", f"{pair['second']} against {pair['first']}", f"  differ in: {_told(pair['values'])}"]
@@ -227,6 +233,6 @@ def comparison_text(result: dict[str, Any]) -> str:
         found = _with_interval(result["metric"], pair["difference"], pair["interval"], "+")
         alone = "" if pair["interval"] else ": no interval"
         lines.append(f"  difference {found}, over {_counted(pair['pairs'], 'pair')}{alone}")
-        if pair["pairs"] > 1:  # one pair tells nothing about seeds
+        if pair["pairs"] > 1 and pair["mcnemar_p"] is not None:  # one pair tells nothing about seeds
             lines.append(f"  successes: McNemar's exact test p = {pair['mcnemar_p']:.3g}")
     return plain("\n".join(lines))

@@ -215,9 +215,6 @@ WORDS = {
 }
 
 
-# One of them ---------------------------------------------------------------------------------------------
-
-
 def described(run: Run) -> dict[str, Any]:
     """All there is to know, for programs."""
     return {

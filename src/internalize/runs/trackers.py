@@ -15,6 +15,7 @@ from typing import Any, Literal
 from internalize.contract import Observer, Row, RunState, Stage
 from internalize.errors import BadInput
 from internalize.runs.folder import Run
+from internalize.runs.table import flat
 
 TrackerName = Literal["tensorboard", "wandb", "mlflow"]
 
@@ -138,7 +139,7 @@ class MLflow:
             return
         made = self._client.create_run(experiment, run_name=folder.name, tags={"identity": identity.digest()})
         self._id = made.info.run_id
-        for name, value in _flat(identity.config).items():
+        for name, value in flat(identity.config, lists_as_text=False).items():
             self._client.log_param(self._id, name, value)
 
     def _experiment(self) -> str:
@@ -162,21 +163,10 @@ class MLflow:
 
 def _settings(folder: Path) -> dict[str, bool | int | float | str]:
     """The run's config as TensorBoard takes it: flat, and what is no number as text."""
-    found = _flat(Run(folder).identity().config)
+    found = flat(Run(folder).identity().config, lists_as_text=False)
     return {
         name: value if isinstance(value, bool | int | float) else str(value) for name, value in found.items()
     }
-
-
-def _flat(config: Mapping[str, Any], path: str = "") -> dict[str, Any]:
-    """Nested fields by their dotted names."""
-    flat: dict[str, Any] = {}
-    for name, value in config.items():
-        if isinstance(value, Mapping):
-            flat |= _flat(value, f"{path}{name}.")
-        else:
-            flat[f"{path}{name}"] = value
-    return flat
 
 
 TRACKERS: dict[TrackerName, Callable[[], Observer]] = {

@@ -12,6 +12,7 @@ Where a transition is missing the word is rejected.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -93,7 +94,7 @@ class Parser:
 
     def __init__(self, text: str, field: str) -> None:
         self.text, self.field, self.at = text, field, 0
-        escaped = [text[i + 1] for i in range(len(text) - 1) if text[i] == "\\"]
+        escaped = re.findall(r"\\(.)", text)
         self.alphabet = sorted({c for c in text if c not in SPECIAL} | set(escaped))
         require(bool(self.alphabet), field, f"regex:{text} names no symbol")
         good = not any(c.isspace() for c in self.alphabet)
@@ -206,6 +207,7 @@ def read_fsm(path: Path, field: str) -> Semiautomaton:
         at = f"{where} line {count}"
         if len(words) in (1, 2):
             accepting.append(words[0])
+            targets.setdefault(words[0], {})  # the first line begins in the initial state, whatever it says
         elif len(words) in (3, 4):
             source, target, symbol = words[:3]
             good = len(words) == 3 or _is_number(words[3])
@@ -220,10 +222,8 @@ def read_fsm(path: Path, field: str) -> Semiautomaton:
             targets[source][symbol] = target
         else:
             require(not words, at, f"must be `from to symbol` or an accepting state, got {line!r}")
-    require(bool(targets), where, "has no transition")
+    require(any(targets.values()), where, "has no transition")
     require(bool(accepting), where, "has no accepting state: a line with its name alone")
-    for state in accepting:
-        targets.setdefault(state, {})
     complete(targets)
     try:
         return semiautomaton(path.stem, targets, accepting=accepting)

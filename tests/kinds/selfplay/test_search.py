@@ -28,6 +28,12 @@ def fresh(name: str, seed: int = 0) -> tuple[Positions, PolicyValue]:
     return positions, random_network(positions.inputs, positions.actions, seed)
 
 
+def test_reachable_positions_are_drawn_only_where_all_are_known() -> None:
+    """Else they would be those that this process has met so far."""
+    with pytest.raises(BadInput, match="starts: reachable needs a game whose positions can all be listed"):
+        draw_starts(Positions("connect_four"), "reachable", 5, np.random.default_rng(0))
+
+
 @pytest.mark.parametrize("keep", [True, False])
 @pytest.mark.parametrize("name", ["tic_tac_toe", FOUR, BOXES, "oware"])
 def test_every_search_of_a_batch_is_the_naive_search(name: str, keep: bool) -> None:

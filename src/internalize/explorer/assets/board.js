@@ -122,7 +122,7 @@ function makeBoard(app) {
     const model = models[m], i = chosen.stages[m], budget = chosen.budgets[m], { about } = model, { measured: found } = model.stages[i];
     const cell = () => about.matrix?.id[about.matrix.stages.indexOf(model.stages[i].stage)]?.[budget - 2] ?? null;
     if (about.lengthHint && budget === T + 1 && found.chain_id) return found.chain_id.accuracy;
-    if (budget !== null && !(about.lengthHint && budget === 2)) return cell();
+    if (budget !== null && budget !== model.stages[i].budget) return cell();
     return found?.id?.[model.target(i, null) === T ? "accuracy" : "target"] ?? null;
   }
 
@@ -158,7 +158,8 @@ function makeBoard(app) {
     if (about.lengthHint) parts.push(budgetSlider());
     const id = app.stage.measured.id, ood = app.stage.measured.ood;
     const target = model.target(i, null), key = target === T ? "accuracy" : "target";
-    const measured = id ? h("p", { class: "measured", title: "measured at the end of this stage" }, `${about.lengthHint ? "asked for the answer alone: " : target === T ? "" : `its last state, q${digits(target)}, is `}right on ${percent(id[key])} of inputs as in training, ${percent(ood[key])} of unlike ones`) : null;
+    const asked = app.stage.budget === 2 ? "asked for the answer alone: " : `asked for ${app.stage.budget - 1} states: `;
+    const measured = id ? h("p", { class: "measured", title: "measured at the end of this stage" }, `${about.lengthHint ? asked : target === T ? "" : `its last state, q${digits(target)}, is `}right on ${percent(id[key])} of inputs as in training, ${percent(ood[key])} of unlike ones`) : null;
     const words = h("div", { class: "stage-words" }, h("p", {}, stageWords()), measured);
     return h("div", { class: "stage-row" }, h("div", { class: "stage-controls" }, parts), words);
   }
@@ -176,7 +177,7 @@ function makeBoard(app) {
   }
 
   function budgetSlider() {
-    const value = (app.budget || 2) - 1;
+    const value = app.model.budget(app.stageIndex, app.budget) - 1;
     return h("label", { class: "budget" }, h("span", {}, "Budget"),
       h("input", { type: "range", id: "budget", min: 1, max: T, step: 1, value, "aria-label": "States in the answer", "aria-valuetext": `${value} states`, oninput: (event) => { chosen.budgets[chosen.current] = Number(event.target.value) + 1; update("stage"); } }),
       h("output", {}, `${value} state${value === 1 ? "" : "s"}`));
@@ -200,7 +201,7 @@ function makeBoard(app) {
   function stairsRow() {
     const { model } = app, mixed = model.about.lengthHint;
     if (model.stages.length < 2 && !mixed) return null;
-    const steps = allSteps(), isHere = ({ i, budget }) => (mixed ? budget === (app.budget || 2) : i === app.stageIndex && app.budget === null);
+    const steps = allSteps(), isHere = ({ i, budget }) => (mixed ? budget === model.budget(i, app.budget) : i === app.stageIndex && app.budget === null);
     const name = ({ i, budget }) => (mixed ? `${budget - 1} state${budget === 2 ? "" : "s"}` : `stage ${model.stages[i].stage}`);
     const go = ({ i, budget }) => { stop(); chosen.stages[chosen.current] = i; chosen.budgets[chosen.current] = budget; update("stage"); };
     const verdict = ({ answer }) => (answer === null ? "not recorded" : answer.onTarget ? "right" : "wrong");

@@ -14,8 +14,9 @@
 
   function duration(seconds) {
     if (seconds === null) return "–";
-    if (seconds < 60) return `${Math.round(seconds)} s`;
-    return seconds < 3600 ? `${Math.floor(seconds / 60)} min ${Math.round(seconds % 60)} s` : `${Math.floor(seconds / 3600)} h ${Math.round((seconds % 3600) / 60)} min`;
+    const whole = Math.round(seconds), minutes = Math.round(seconds / 60);
+    if (whole < 60) return `${whole} s`;
+    return whole < 3600 ? `${Math.floor(whole / 60)} min ${whole % 60} s` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
   }
 
   function cellText(run, key) {

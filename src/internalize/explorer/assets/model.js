@@ -230,12 +230,10 @@ const Models = (() => {
       return this.networks.get(i);
     }
 
-    /** The budget that is meant where none is said: LEN_2 for mixtures, the format's length where EOS was
-     *  never learned, otherwise null (as long as the model wants). */
-    budget(i, budget) {
-      if (budget) return budget;
-      return this.about.lengthHint ? 2 : this.stages[Math.max(i, 0)].budget;
-    }
+    /** The budget that is meant where none is said: what the stage was measured by where prompts tell the
+     *  length (LEN_2 for mixtures), the format's length where EOS was never learned, otherwise null (as long as
+     *  the model wants). */
+    budget(i, budget) { return budget || this.stages[Math.max(i, 0)].budget; }
 
     prompt(symbols, budget) {
       const ends = [this.firstState + this.task.initial];
@@ -354,8 +352,9 @@ const Models = (() => {
     answer(symbols, i, budget = null) {
       const n = this.known.get(symbols.join(" "));
       if (n === undefined || (budget && budget !== this.budget(i, null))) return null;
-      const { tokens, probabilities } = this.about.recorded.answers[i][n];
-      return this.read(tokens, probabilities, [], symbols, this.stages[i].budget !== null, this.target(i, budget));
+      const { tokens, probabilities, operations } = this.about.recorded.answers[i][n];
+      const forced = this.stages[i].budget !== null && !this.about.lengthHint;
+      return { ...this.read(tokens, probabilities, [], symbols, forced, this.target(i, budget)), operations };
     }
   }
 

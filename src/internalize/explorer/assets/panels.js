@@ -51,7 +51,7 @@ const Panels = (() => {
     const count = possible < 1e7 ? possible.toLocaleString("en") : possible.toExponential(0).replace(/e\+(\d+)/, (_, power) => ` · 10${power.replace(/\d/g, (d) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[d])}`);
     return views >= 1
       ? ` There are ${count} possible inputs; training saw each of them ${Math.round(views).toLocaleString("en")} times on average.`
-      : ` There are ${count} possible inputs; training saw ${views < 1e-4 ? "hardly any" : percent(views, 2)} of them.`;
+      : ` There are ${count} possible inputs; training saw ${views < 1e-4 ? "hardly any" : percent(1 - Math.exp(-views), 2)} of them.`;
   }
 
   // The matrix ------------------------------------------------------------------------------------------------
@@ -231,7 +231,7 @@ const Panels = (() => {
     panel.hidden = task.states.length < 2 || (app.budget !== null && !model.about.lengthHint);
     if (panel.hidden) return;
     say("probes-title", "Which states can be read inside, though they are not said?");
-    const fitted = model.about.lengthHint ? (app.budget || 2) === stage.shown.length + 1 : true;
+    const fitted = model.about.lengthHint ? model.budget(i, app.budget) === stage.shown.length + 1 : true;
     if (!stage.probes || !fitted) {
       noProbes(app, stage);
       return;

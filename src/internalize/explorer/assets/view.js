@@ -24,7 +24,7 @@ const App = (() => {
     symbols: null,
     current: main,
     stages: models.map((model, m) => (m === main ? 0 : model.stages.length - 1)),
-    budgets: models.map((model) => (model.about.lengthHint ? T + 1 : null)),
+    budgets: models.map((model) => (model.about.lengthHint && model.stages.length === 1 ? T + 1 : null)),
   };
   let playing = 0, hovered = null, drawn = 0;
 

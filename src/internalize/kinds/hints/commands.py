@@ -60,6 +60,8 @@ class HintsDrawArguments:
 def hints_command(arguments: HintsArguments) -> int | None:
     config, execution = arguments.config, arguments.execution
     require_writable(execution.out)
+    if arguments.drawings is not None:
+        require_writable(arguments.drawings, "drawings")
     with own_files():
         prepared = prepare(config)
     if not execution.quiet:

@@ -173,7 +173,7 @@ def _result_rows(config: ParityConfig, summary: Mapping[str, Any]) -> list[list[
     where = f"{'all' if summary['exhaustive'] else 'drawn'} {summary['inputs_checked']:,}"
     proof = "; proved by W" if summary["proved_by_weights"] else ""
     failed = [name.replace("_", " ") for name, holds in summary["clauses"].items() if not holds]
-    wrong = f"no: {', '.join(failed)}"
+    wrong = f"no: {', '.join(failed)}" if failed else "not refuted on the inputs drawn, and not proved"
     rows = [
         ["curriculum: support found", _yes(summary["support_recovered"])],
         ["curriculum: direct answer exact", f"{_yes(summary['exact'])} ({where} inputs{proof})"],

@@ -153,7 +153,7 @@ def contrast_table(runs: Sequence[Kept], seeds: int) -> Table:
     rows = []
     for i, (d, k) in enumerate(SCALED_SIZES):
         config = ParityConfig(d=d, k=k)
-        own = [run["summary"] for run in runs[i * seeds : (i + 1) * seeds]]
+        own = [run["summary"] for run in runs[i * seeds : (i + 1) * seeds] if "summary" in run]
         exact = sum(summary["proved_by_weights"] for summary in own)
         direct = sum(summary["direct_training_exact"] for summary in own)
         accuracies = [summary["direct_training_accuracy"] for summary in own]
@@ -172,7 +172,7 @@ def contrast_table(runs: Sequence[Kept], seeds: int) -> Table:
                 "direct_low": theirs.low,
                 "direct_high": theirs.high,
                 "direct_mean_accuracy": _mean(accuracies),
-                "direct_best_accuracy": max(accuracies),
+                "direct_best_accuracy": max(accuracies, default=None),
                 "wandering_exact": sum(summary["wandering_training_exact"] for summary in own),
             }
         )
@@ -200,7 +200,10 @@ def diagram_command(arguments: DiagramArguments) -> int | None:
             return max(outcome.exit_code for outcome in lost) or 1
         runs = read_kept(prepared, arguments.out)
         if name == "stall":
-            table = stall_table(configs, [run["summary"] for run in runs])
+            ended = [
+                (config, run["summary"]) for config, run in zip(configs, runs, strict=True) if "summary" in run
+            ]
+            table = stall_table([config for config, _ in ended], [summary for _, summary in ended])
         elif name == "contrast":
             table = contrast_table(runs, arguments.seeds)
         else:

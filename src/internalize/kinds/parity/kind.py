@@ -259,7 +259,7 @@ def _seconds_of_contrast(config: ParityConfig, parity: HiddenParity, streams: St
     making = seconds_of(lambda: row_d_batch(parity, parity.k, config.examples, streams("estimate")).gram)
 
     def train() -> None:
-        for size in STEP_SIZES:
+        for size in (*STEP_SIZES, *(WANDERING if config.wandering else ())):
             descend(batch, np.zeros((1, parity.d)), config.most_steps, size / (parity.d + 1))
 
     return config.k * (making + seconds_of(train))

@@ -186,7 +186,8 @@ class SelfPlayExperiment:
         summary: Row = {
             "raw_optimal_rate": row["raw_accuracy"],
             "search_optimal_rate": row["search_accuracy"],
-            "chance_rate": on.chance(self.positions) if len(on.numbers) else None,
+            # measuring may have numbered the table anew
+            "chance_rate": on.numbered(self.positions).chance(self.positions) if len(on.numbers) else None,
             "raw_loses": row.get("raw_loses"),
             "raw_lines": row.get("raw_lines"),
             "agreement": row["agreement"],

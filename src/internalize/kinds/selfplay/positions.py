@@ -252,6 +252,8 @@ def draw_starts(positions: Positions, kind: Starts, count: int, rng: np.random.G
     if kind == "empty":
         return np.zeros(count, np.int64)
     if kind == "reachable":
+        why = "reachable needs a game whose positions can all be listed: use random"
+        require(positions.complete, "starts", why)
         return rng.choice(all_going(positions), count)
     return np.array([_random_position(positions, rng) for _ in range(count)], np.int64)
 

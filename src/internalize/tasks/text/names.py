@@ -92,6 +92,8 @@ class AutomatonProblems:
         state = self.task.initial_state
         for word in question.split():
             state = int(self.task.transitions[state, self.task.symbol_names.index(word[1:])])
+        if self.task.outputs is not None:
+            state = int(self.task.outputs[state])
         return f"q{self.task.state_names[state]}"
 
     def key(self, question: str) -> str:
