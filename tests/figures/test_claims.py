@@ -56,6 +56,20 @@ def test_seeds_are_not_pooled_over_tasks() -> None:
     assert verdict(MoreOften(A, B, "succeeded", strata="task"), rows) == "inconclusive"
 
 
+def test_toys_support_no_claim_beside_others() -> None:
+    """Runs that keep the premise show nothing; toys beside them change neither the word nor the scale."""
+    serious = [{**row, "scale": "premise kept, smaller"} for row in counts(3, 2)]
+    toys = [{**row, "scale": "toy"} for row in counts(15, 0)]
+    claim = Claim("one", "", MoreOften(A, B, "succeeded"))
+    judged = judge([claim], [*serious, *toys])[0]
+    assert (judged.word, judged.scale) == ("inconclusive", "premise kept, smaller")
+    assert judged.numbers.startswith("A 3 of 15, B 2 of 15")
+    assert judged.why == "left out: 30 runs at toy sizes"
+    assert (judge([claim], toys)[0].word, judge([claim], toys)[0].scale) == ("confirmed", "toy")
+    only_of_one = [row for row in serious if row in A.of(serious)]
+    assert judge([claim], [*only_of_one, *toys])[0].scale == "toy"  # B has nothing else
+
+
 def test_numbers_are_those_of_the_runs_that_are_compared() -> None:
     """Twenty failures of A on a task that B never tried say nothing of the two."""
     alone = [row for row in counts(0, 0, n=20, task="other") if row in A.of(counts(0, 0, n=20, task="other"))]

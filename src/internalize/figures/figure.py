@@ -11,6 +11,7 @@ from internalize.errors import require
 from internalize.figures.cases import Grid, Tier, Tiers, differences, planned_rows, shapes_of, sweep_from
 from internalize.figures.rows import (
     PAPER_SCALE,
+    TOY_SCALE,
     FigureRow,
     Members,
     Scale,
@@ -346,7 +347,7 @@ class _Tested:
 
 def _test(claim: Claim, rows: Sequence[FigureRow]) -> _Tested:
     """The test on the rows that the claim's controls leave."""
-    left, failed = list(rows), []
+    left, failed = _without_toys(claim, rows)
     for control in claim.controls:
         left, more = control.apply(left)
         failed += more
@@ -359,6 +360,16 @@ def _test(claim: Claim, rows: Sequence[FigureRow]) -> _Tested:
         )
     scale = _scale(claim, rows if outcome is None else left)
     return _Tested(outcome, scale, f"left out: {why}" if why and outcome is not None else why)
+
+
+def _without_toys(claim: Claim, rows: Sequence[FigureRow]) -> tuple[list[FigureRow], list[str]]:
+    """The rows without those at toy sizes, and that these are left out; all rows if nothing else is there."""
+    kept = [row for row in rows if row.get("scale") != TOY_SCALE]
+    groups = claim.test.groups
+    toys = sum(len(members.of(rows)) - len(members.of(kept)) for members in groups)
+    if not toys or not all(members.of(kept) for members in groups):
+        return list(rows), []
+    return kept, [f"{toys} run{'s' if toys > 1 else ''} at toy sizes"]
 
 
 def _scale(claim: Claim, rows: Sequence[FigureRow]) -> Scale | None:
