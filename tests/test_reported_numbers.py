@@ -36,7 +36,11 @@ def count(rows: Sequence[dict[str, str]]) -> str:
 
 @pytest.mark.parametrize(
     ("name", "tasks"),
-    [("judge-T25", {"C3", "C4", "C5", "C7"}), ("judge-rehearsal", {"C2", "C3", "C5", "C7"})],
+    [
+        ("judge-T25", {"C3", "C4", "C5", "C7"}),
+        ("judge-S3", {"S3"}),
+        ("judge-rehearsal", {"C2", "C3", "C5", "C7"}),
+    ],
 )
 def test_what_the_recipe_reaches(name: str, tasks: set[str]) -> None:
     document, judged = text_of("docs/cost.md"), rows_of(f"laptop/{name}.csv")
@@ -52,7 +56,7 @@ def test_what_the_recipe_reaches(name: str, tasks: set[str]) -> None:
         ]
         cells = [f"{median(values):{form}}{unit} ({spread(values, form)})" for values, form, unit in columns]
         undone = sum(int(row["attempts_undone"]) for row in rows)
-        line = [f"C_{task[1:]}, {horizon}", count(rows), *cells, str(undone)]
+        line = [f"{task[0]}_{task[1:]}, {horizon}", count(rows), *cells, str(undone)]
         assert f"| {' | '.join(line)} |" in document
 
 

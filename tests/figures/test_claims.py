@@ -64,7 +64,7 @@ def test_toys_support_no_claim_beside_others() -> None:
     judged = judge([claim], [*serious, *toys])[0]
     assert (judged.word, judged.scale) == ("inconclusive", "premise kept, smaller")
     assert judged.numbers.startswith("A 3 of 15, B 2 of 15")
-    assert judged.why == "left out: 30 runs at toy sizes"
+    assert judged.why == "left out: 30 runs that are toys"
     assert (judge([claim], toys)[0].word, judge([claim], toys)[0].scale) == ("confirmed", "toy")
     only_of_one = [row for row in serious if row in A.of(serious)]
     assert judge([claim], [*only_of_one, *toys])[0].scale == "toy"  # B has nothing else

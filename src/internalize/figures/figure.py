@@ -369,7 +369,7 @@ def _without_toys(claim: Claim, rows: Sequence[FigureRow]) -> tuple[list[FigureR
     toys = sum(len(members.of(rows)) - len(members.of(kept)) for members in groups)
     if not toys or not all(members.of(kept) for members in groups):
         return list(rows), []
-    return kept, [f"{toys} run{'s' if toys > 1 else ''} at toy sizes"]
+    return kept, ["1 run that is a toy" if toys == 1 else f"{toys} runs that are toys"]
 
 
 def _scale(claim: Claim, rows: Sequence[FigureRow]) -> Scale | None:
