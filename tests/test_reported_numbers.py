@@ -10,6 +10,8 @@ from statistics import median
 
 import pytest
 
+from internalize.statistics import spearman_trend
+
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -67,6 +69,18 @@ def test_what_is_lost_out_of_distribution_at_the_papers_horizon() -> None:
     assert f"Out of distribution {kept} of these {len(rows)} runs stay above 95 %" in text_of("docs/cost.md")
     told = f"{kept_there} of the {len(drawn)} runs end above 95 % out of distribution"
     assert told in text_of("docs/figures.md")
+
+
+def test_whether_quicker_runs_are_better_out_of_distribution() -> None:
+    notes = text_of("docs/lab-notes.md")
+    told: dict[str, list[tuple[float, float]]] = {}
+    for row in [*rows_of("laptop/judge-S3.csv"), *rows_of("laptop/judge-T25.csv")]:
+        if row["internalized"] == "True":
+            pair = float(row["iterations_to_internalize"]), float(row["ood_accuracy"])
+            told.setdefault(row["task"], []).append(pair)
+    found = {task: spearman_trend(*zip(*pairs, strict=True)).correlation for task, pairs in told.items()}
+    assert f"(rank correlation {found.pop('S3'):.2f})" in " ".join(notes.split())
+    assert ", ".join(f"C_{task[1:]} {value:+.2f}" for task, value in found.items()) in " ".join(notes.split())
 
 
 def test_what_was_chosen_on() -> None:
