@@ -41,6 +41,7 @@ def count(rows: Sequence[dict[str, str]]) -> str:
     [
         ("judge-T25", {"C3", "C4", "C5", "C7"}),
         ("judge-S3", {"S3"}),
+        ("judge", {"C2", "C3", "C5", "C7"}),
         ("judge-rehearsal", {"C2", "C3", "C5", "C7"}),
     ],
 )
