@@ -91,7 +91,8 @@ def _scatter(row: Row) -> Row:
 def _mixture(row: Row) -> Row:
     if row["method"] == "left":
         return chain(row, 0.7, ood=0.1)
-    return {**chain(row, 0.8, ood=0.2), "chain_id_accuracy": 1.0, "chain_ood_accuracy": 1.0}
+    asked_for_it = {"chain_id_accuracy": 1.0, "chain_ood_accuracy": 1.0}
+    return {**chain(row, 0.8, ood=0.2), **asked_for_it, "chain_response_length": row["horizon"] + 1.0}
 
 
 def _left_vs_right(row: Row) -> Row:
