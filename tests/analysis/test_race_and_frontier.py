@@ -209,7 +209,9 @@ def test_places_and_rankings_on_planted_costs() -> None:
     assert by_name["states"].correlation == pytest.approx(1)
     assert by_name["states"].p < 0.01  # 2 of 720 orders are as extreme
     # Σ prime powers of C4 … C9: 4, 5, 5, 7, 8, 9
-    assert by_name["Σ prime powers"].correlation == pytest.approx(17 / (17 * 17.5) ** 0.5)
+    assert by_name["Σ prime powers, of groups that commute"].correlation == pytest.approx(
+        17 / (17 * 17.5) ** 0.5
+    )
     assert rankings(found[:3]) == []
 
 

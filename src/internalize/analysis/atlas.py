@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import statistics as python_statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -153,12 +153,6 @@ class Ranking:
     """Two-sided, by permuting the tasks."""
 
 
-PREDICTORS = {
-    "states": "states",
-    "transformations": "transformations",
-    "prime_powers": "Σ prime powers",
-    "construction_width": "width by hand",
-}
 LEAST_TASKS = 4
 """With fewer, no order of the tasks could be told from chance."""
 
@@ -166,28 +160,39 @@ LEAST_TASKS = 4
 def rankings(found: Sequence[Place]) -> list[Ranking]:
     """Each predictor against the median cost; a task that fewer than half of its runs internalize ranks last.
 
-    Costs are compared between tasks of one horizon alone: the most frequent one of the atlas.
+    Costs are compared between tasks of one horizon alone: the most frequent one of the atlas. Theorem 3 speaks
+    of groups that commute: among these, its predictor stands beside their order.
     """
     horizons = [place.horizon for place in found]
-    horizon = max(horizons, key=horizons.count)
-    result = []
-    for name, word in PREDICTORS.items():
-        known = [
-            (float(value), place.median_operations or float("inf"))
-            for place in found
-            if place.horizon == horizon and (value := vars(place.predictors)[name]) is not None
-        ]
-        if len(known) >= LEAST_TASKS:
-            trend = spearman_trend([value for value, _ in known], [cost for _, cost in known])
-            p = min(1.0, 2 * min(trend.rising, trend.falling))
-            result.append(Ranking(word, len(known), trend.correlation, p))
-    return result
+    tasks = [place for place in found if place.horizon == max(horizons, key=horizons.count)]
+    commuting = [place for place in tasks if place.predictors.prime_powers is not None]
+    known = [place for place in tasks if place.predictors.transformations is not None]
+    ranked = [
+        _ranking("states", tasks, lambda known: known.states),
+        _ranking("transformations", known, lambda known: known.transformations or 0),
+        _ranking("width by hand", tasks, lambda known: known.construction_width),
+        _ranking("Σ prime powers, of groups that commute", commuting, lambda known: known.prime_powers or 0),
+        _ranking("states, of groups that commute", commuting, lambda known: known.states),
+    ]
+    return [ranking for ranking in ranked if ranking.tasks >= LEAST_TASKS]
+
+
+def _ranking(name: str, tasks: Sequence[Place], predictor: Callable[[Predictors], int]) -> Ranking:
+    if len(tasks) < LEAST_TASKS:
+        return Ranking(name, len(tasks), 0.0, 1.0)
+    costs = [place.median_operations or float("inf") for place in tasks]
+    trend = spearman_trend([float(predictor(place.predictors)) for place in tasks], costs)
+    return Ranking(name, len(tasks), trend.correlation, min(1.0, 2 * min(trend.rising, trend.falling)))
 
 
 HEADINGS = (
     *("task", "T", "internalized", "median operations", "OOD", "views of an input"),
     *("kind", "states", "symbols", "transformations", "solvable", "Σ prime powers", "width by hand"),
 )
+
+
+ON_TERMINAL = ("task", "T", "internalized", "median operations", "OOD", "kind")
+"""All of them do not fit into 80 columns; the files have them."""
 
 
 def cells(place: Place) -> tuple[str, ...]:
@@ -346,7 +351,8 @@ def atlas_command(arguments: AtlasArguments) -> None:
         return
     console = PlainConsole()
     title = f"{len(rows)} runs; {missing} of the sweep are not finished" if missing else f"{len(rows)} runs"
-    console.print(results_table(title, list(HEADINGS), [list(line) for line in lines]))
+    told_here = [HEADINGS.index(name) for name in ON_TERMINAL]
+    console.print(results_table(title, list(ON_TERMINAL), [[line[i] for i in told_here] for line in lines]))
     if ranked:
         told = [list(ranking_cells(ranking)) for ranking in ranked]
         console.print(results_table("What predicts the cost?", list(RANKING_HEADINGS), told))
