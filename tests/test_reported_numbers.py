@@ -173,3 +173,41 @@ def test_what_each_part_of_the_recipe_is_worth() -> None:
         assert f"| {label} | {count(own)} | {told} | {outside} |" in document
         seen += len(own)
     assert seen == len(rows) == 45
+
+
+def test_the_atlas() -> None:
+    """Every task of the table, and what ranks them."""
+    document = " ".join(text_of("docs/cost.md").split())
+    atlas = json.loads(text_of("results/atlas/atlas.json"))
+    for place in atlas["places"]:
+        known, rate = place["predictors"], place["internalized"]
+        cells = [
+            known["kind"],
+            str(known["states"]),
+            str(known["prime_powers"] or "–"),
+            f"{rate['count']} of {rate['of']}",
+            f"{place['median_operations'] / 1e12:.1f}",
+            f"{100 * place['ood_accuracy']:.1f} %",
+        ]
+        assert f"| {' | '.join(cells)} |" in document, place["task"]
+    ranked = {ranking["predictor"]: f"{ranking['correlation']:+.2f}" for ranking in atlas["rankings"]}
+    theorem, order = (ranked[f"{name}, of groups that commute"] for name in ("Σ prime powers", "states"))
+    assert f"(rank correlation {theorem}); their order does so less well ({order})" in document
+    assert f"{atlas['runs']} of the {atlas['runs'] + atlas['missing']} runs are done" in document
+    assert len(rows_of("atlas/runs.csv")) == atlas["runs"]
+
+
+def test_what_else_was_tried_around_the_recipe() -> None:
+    document, rows = text_of("docs/cost.md"), rows_of("laptop/choose-more.csv")
+    for name, column, value in (
+        ("no kept positions", "keep_positions", ""),
+        ("initial weights 0.02", "model.init_std", "0.02"),
+        ("initial weights 0.057", "model.init_std", "0.057"),
+        ("even instead of left", "method", "even"),
+        ("geometric instead of left", "method", "geometric"),
+    ):
+        own = [row for row in rows if row[column] == value]
+        spent = (row["operations_to_internalize"] for row in own)
+        costs = ", ".join(f"{float(cost) / 1e12:.1f}" if cost else "–" for cost in spent)
+        accuracies = ", ".join(f"{value:.1f}" for value in numbers(own, "ood_accuracy", 0.01))
+        assert f"| {name} | {count(own)} | {costs} | {accuracies} |" in document
