@@ -211,3 +211,16 @@ def test_what_else_was_tried_around_the_recipe() -> None:
         costs = ", ".join(f"{float(cost) / 1e12:.1f}" if cost else "–" for cost in spent)
         accuracies = ", ".join(f"{value:.1f}" for value in numbers(own, "ood_accuracy", 0.01))
         assert f"| {name} | {count(own)} | {costs} | {accuracies} |" in document
+
+
+def test_the_race() -> None:
+    race = json.loads(text_of("results/race/race.json"))
+    for standing in race["standings"]:
+        own = [run for run in race["runs"] if run["entrant"] == standing["entrant"]]
+        costs = ", ".join("–" if run["cost"] is None else f"{run['cost'] / 1e12:.1f}" for run in own)
+        accuracies = [
+            ", ".join(f"{100 * run[f'{kind}_accuracy']:.1f} %" for run in own) for kind in ("id", "ood")
+        ]
+        rate = f"{standing['internalized']['count']} of {standing['internalized']['of']}"
+        line = [f"`{standing['entrant']}`", rate, costs, *accuracies]
+        assert f"| {' | '.join(line)} |" in text_of("docs/cost.md")
