@@ -10,7 +10,7 @@ from internalize.curricula.controller import Control
 from internalize.curricula.schedule import Progress
 from internalize.errors import BadInput
 from internalize.kinds.chain.config import ChainConfig, OptimizerConfig
-from internalize.kinds.chain.data import EasySteps, easy_share, keeping_symbols
+from internalize.kinds.chain.data import EasySteps, easy_share, easy_symbols, keeping_symbols
 from internalize.tasks.inputs import Split, parse_inputs
 from internalize.tasks.names import parse_task
 from internalize.tasks.semiautomaton import semiautomaton
@@ -29,25 +29,52 @@ def test_keeping_symbols_by_hand() -> None:
     assert keeping_symbols(TOGGLE).tolist() == [-1, 0, -1]
 
 
+@pytest.mark.parametrize(
+    ("method", "places"),
+    [
+        ("left", [[1], [2], [3], [4], [5]]),  # q_1 goes at stage 2: σ_2, the symbol after it
+        ("right", [[5], [3], [2], [1], [0]]),  # q_5 goes: σ_6; then q_4: σ_4, the symbol before it
+        ("inductive", [[1, 3, 5], [2, 4], [3], [4], [5]]),
+        ("geometric", [[1], [2, 3], [4, 5]]),
+    ],
+)
+def test_symbols_that_are_made_easy_by_hand(method: str, places: list[list[int]]) -> None:
+    curriculum = find_curriculum(method, 6, {})[0]
+    assert [easy_symbols(curriculum, stage) for stage in range(2, curriculum.stages + 1)] == places
+
+
+def test_a_stage_of_right_begins_with_the_step_that_it_knows() -> None:
+    """The last state shown before q_T and the symbols that the stage before leapt over give q_T (at stage 2, where
+    both neighbours of the hidden state are shown, the one before q_T is q_T itself)."""
+    task = parse_task("C7")
+    curriculum = find_curriculum("right", HORIZON, {})[0]
+    symbols = parse_inputs("uniform", 7).sample((BATCH, HORIZON), generator())
+    for stage in range(3, HORIZON + 1):
+        easy = EasySteps(task, curriculum, 0, None)
+        eased, traced = easy(symbols, task.trace(symbols, 0), stage, 1.0, generator())
+        leapt = eased[:, HORIZON - stage + 1 :]  # the stage before showed q_{T-t+1}, and then q_T
+        assert torch.equal((traced[:, HORIZON - stage] + leapt.sum(1)) % 7, traced[:, HORIZON])
+
+
 @pytest.mark.parametrize("method", ["left", "right", "inductive", "geometric"])
 @pytest.mark.parametrize("name", ["C3", "S3"])
-def test_the_steps_out_of_what_was_taken_away_keep_the_state(name: str, method: str) -> None:
+def test_the_steps_beside_what_was_taken_away_keep_the_state(name: str, method: str) -> None:
     task = parse_task(name)
     curriculum = find_curriculum(method, HORIZON, {})[0]
     symbols = parse_inputs("uniform", task.symbols).sample((BATCH, HORIZON), generator())
     states = task.trace(symbols, 0)
     for stage in range(2, curriculum.stages + 1):
-        taken = sorted(set(curriculum.shown(stage - 1)) - {*curriculum.shown(stage), HORIZON})
+        places = easy_symbols(curriculum, stage)
         easy = EasySteps(task, curriculum, 0, None)
         eased, traced = easy(symbols, states, stage, 1.0, generator())
         assert torch.equal(traced, task.trace(eased, 0))
-        for hidden in taken:
-            assert torch.equal(traced[:, hidden + 1], traced[:, hidden])
-        others = [t for t in range(HORIZON) if t not in taken]
+        for place in places:
+            assert torch.equal(traced[:, place + 1], traced[:, place])
+        others = [t for t in range(HORIZON) if t not in places]
         assert torch.equal(eased[:, others], symbols[:, others])
         some, _ = easy(symbols, states, stage, 0.5, generator())
         changed = (some != symbols).any(1)
-        assert not taken or 0 < changed.sum() < (eased != symbols).any(1).sum()
+        assert not places or 0 < changed.sum() < (eased != symbols).any(1).sum()
         assert torch.equal(some[changed], eased[changed])
 
 

@@ -143,8 +143,9 @@ class ChainConfig:
     away, the rows of the position table move along. If not, all positions of the answer have to learn anew at
     every stage what their neighbours knew."""
     ease: int | None = field(default=None, metadata=LEFT_OUT_UNLESS_SET)
-    """Iterations at the beginning of a stage in which the step out of a state that was just taken away is made
-    easy: its symbol is one that keeps the state (in C_n the symbol 0), in all inputs at first, then in fewer.
+    """Iterations at the beginning of a stage in which the step out of a state that was just taken away (with
+    `right`, the step into it) is made easy: its symbol is one that keeps the state (in C_n the symbol 0), in
+    all inputs at first, then in fewer.
     Steps without such a symbol stay as they are. A controller's further attempts take twice as long, three
     times and so on; the schedule does not look at a stage before. Inputs are never made easy if not given."""
     emphasis: float | None = field(default=None, metadata=LEFT_OUT_UNLESS_SET)

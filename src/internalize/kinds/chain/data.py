@@ -62,12 +62,27 @@ def keeping_symbols(task: Semiautomaton) -> Tensor:
     return torch.where(keeps.any(1), keeps.int().argmax(1), -1)
 
 
-class EasySteps:
-    """Makes the steps out of states that a stage has just taken away easy in some inputs, and then in fewer.
+def easy_symbols(curriculum: Curriculum, stage: int) -> list[int]:
+    """Which symbols a stage makes easy, counted from 0: one beside each state that it has just taken away.
 
-    Where the symbol after a state that is hidden now keeps that state, the next state shown is the one that the
-    model could say already. So a stage begins with what is known, and the new step can be learned without first
-    unlearning the old ones (docs/lab-notes.md).
+    The symbol after the hidden state, since then the next state shown is the one that the model could say
+    already. The symbol before it where this is what keeps an old step: if a single state goes, the one before
+    it is still shown and the one after it is not. This is so in `right`, whose last step grows at its beginning.
+    """
+    shown, last = set(curriculum.shown(stage)), curriculum.horizon
+    taken = sorted(set(curriculum.shown(stage - 1)) - {*shown, last})  # no step leads out of the last state
+
+    def before_it(hidden: int) -> bool:
+        return len(taken) == 1 and hidden + 1 not in shown and (hidden == 1 or hidden - 1 in shown)
+
+    return [hidden - 1 if before_it(hidden) else hidden for hidden in taken]
+
+
+class EasySteps:
+    """Makes the steps beside states that a stage has just taken away easy in some inputs, and then in fewer.
+
+    An easy step is one whose symbol keeps the state. So a stage begins with what is known, and the new step can
+    be learned without first unlearning the old ones (docs/lab-notes.md).
     """
 
     def __init__(
@@ -85,13 +100,11 @@ class EasySteps:
         """(batch, T) symbols and (batch, T+1) states of a stage with about this share of the inputs made easy.
         An input that would become a held-out one stays as it is."""
         easy = torch.rand(len(symbols), generator=generator, device=generator.device) < share
-        last = self.curriculum.horizon  # no step leads out of it
-        taken = set(self.curriculum.shown(stage - 1)) - {*self.curriculum.shown(stage), last}
         eased, traced = symbols, states
-        for hidden in sorted(taken):
-            symbol = self._keeping[traced[:, hidden]]
+        for place in easy_symbols(self.curriculum, stage):
+            symbol = self._keeping[traced[:, place]]
             eased = eased.clone()
-            eased[:, hidden] = torch.where(easy & (symbol >= 0), symbol, eased[:, hidden])
+            eased[:, place] = torch.where(easy & (symbol >= 0), symbol, eased[:, place])
             traced = self.task.trace(eased, self.initial_state)
         if self.split is not None:
             kept_out = self.split.held_out(eased)[:, None]
