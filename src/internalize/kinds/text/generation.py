@@ -167,7 +167,6 @@ def fast_shape(library: Any, config: TextConfig, device: torch.device) -> ModelC
         or config.checkpointing
         or config.accumulate > 1
         or config.lora.rank is not None
-        or config.removal.positions == "kept"
     )
     if special or not same:
         return None
@@ -195,13 +194,15 @@ class FastTextStep:
 
     def __init__(self, plain: TextStep, own: GPT2) -> None:
         self.plain = plain
+        self.own = own
         self.fast = make_step("fast", plain.precision, own, plain.gradient)
 
     def __call__(self, rows: Sequence[Rendered], drops: torch.Generator | None = None) -> SlotStats:
         first = rows[0]
-        length = len(first.tokens)
-        if any(len(row.tokens) != length or row.slots != first.slots for row in rows):
+        if any(row.positions != first.positions or row.slots != first.slots for row in rows):
             return self.plain(rows, drops)
+        if self.plain.renderer.positions == "kept":
+            self.own.places = torch.tensor(first.positions)
         found = self.fast(torch.tensor([row.tokens for row in rows]), first.prompt)
         counts = torch.zeros(self.plain.renderer.slots)
         loss, correct = torch.zeros_like(counts), torch.zeros_like(counts)
