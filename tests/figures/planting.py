@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
@@ -133,6 +134,11 @@ AS_CLAIMED: dict[str, Callable[[Row], Row]] = {
     "parity-watch": _parity,
 }
 """What the paper says comes out, at the paper's own cases."""
-EXCEPTIONS = {"left-vs-right": {"fixed-place-mends-right", "moving-place-harms-left"}}
+NONE: set[str] = set()
+TOO_FEW = defaultdict(lambda: NONE, methods={"order-does-not-matter-for-cot", "order-does-not-matter-for-e2e"})
+"""That rates differ by less than a tenth takes more than the fifteen seeds that are planted."""
+EXCEPTIONS = defaultdict(
+    lambda: NONE, {"left-vs-right": {"fixed-place-mends-right", "moving-place-harms-left"}}
+)
 """Claims that cannot be judged where left succeeds a third of the time, as the paper has it: the control asks
 half."""

@@ -8,9 +8,24 @@ from typing import Any
 import numpy as np
 import pytest
 
-from internalize.figures.figure import Claim, ClaimTest, PositiveControl, judge, strictest_level
-from internalize.figures.numbers import Alike, Larger, MeanBeyond, WithField
-from internalize.figures.rates import Always, MoreOften, OftenWithout, RateAbove, RateBelow, RateBetween
+from internalize.figures.figure import (
+    UNDETECTABLE,
+    Claim,
+    ClaimTest,
+    PositiveControl,
+    judge,
+    strictest_level,
+)
+from internalize.figures.numbers import Larger, MeanBeyond, WithField
+from internalize.figures.rates import (
+    Alike,
+    Always,
+    MoreOften,
+    OftenWithout,
+    RateAbove,
+    RateBelow,
+    RateBetween,
+)
 from internalize.figures.rows import group
 from internalize.figures.waiting import CostsMore, GainsMore, Sooner
 
@@ -76,6 +91,7 @@ def test_numbers_are_those_of_the_runs_that_are_compared() -> None:
     rows = [*counts(5, 0, n=5, task="both"), *alone]
     judged = judge([Claim("one", "", MoreOften(A, B, "succeeded", strata="task"))], rows)[0]
     assert judged.numbers.startswith("A 5 of 5, B 0 of 5; difference +100 %")
+    assert judged.numbers.endswith("; 20 runs have none to be compared with")
 
 
 def test_the_strictest_level_is_what_holm_asks_of_the_first() -> None:
@@ -158,11 +174,21 @@ def test_absence_needs_a_margin() -> None:
 
 
 def test_no_difference_worth_speaking_of() -> None:
-    test = Alike(ALL, "value", "task", 0.1)
-    assert verdict(test, numbers(0.99, 1.0, 0.98)) == "confirmed"
-    assert verdict(test, numbers(0.99, 1.0, 0.5)) == "contradicted"
-    assert verdict(test, numbers(0.9, 0.9, spread=0.2)) == "inconclusive"  # far apart from run to run
-    assert verdict(test, numbers(0.99)) == "planned"  # one task alone cannot show it
+    """Rates, not means: ten runs that all end alike leave much room for rates that differ."""
+    test = Alike(ALL, "succeeded", "task", 0.25)
+
+    def rows(successes: dict[str, int], n: int = 60) -> list[dict[str, Any]]:
+        return [{"task": task, "succeeded": i < k} for task, k in successes.items() for i in range(n)]
+
+    assert verdict(test, rows({"C2": 60, "C3": 59, "C5": 60})) == "confirmed"
+    assert verdict(test, rows({"C2": 60, "C3": 60, "C5": 20})) == "contradicted"
+    few = judge([Claim("one", "", test)], rows({"C2": 10, "C3": 10}, n=10))[0]
+    assert (few.word, few.numbers) == (
+        "inconclusive",
+        "all: C2 10 of 10, C3 10 of 10; two of them may differ by up to 28 %",
+    )
+    assert verdict(test, rows({"C2": 60})) == "planned"  # one task alone cannot show it
+    assert test.detects([{"task": task} for task in "ab" for _ in range(10)], 0.025) == UNDETECTABLE
 
 
 def test_larger_within_strata() -> None:

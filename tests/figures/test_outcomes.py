@@ -70,6 +70,8 @@ def test_the_scale_of_a_case() -> None:
     assert scale(held_out=None) == "toy"
     assert scale(**{"model.width": 32}) == "premise kept, smaller"
     assert scale(task="C3", horizon=17) == "premise kept, smaller"
+    assert scale(ease=300) == "premise kept, smaller"  # the paper has no easy steps
+    assert scale(**{"optimizer.warmup": 200}) == "premise kept, smaller"
     assert scale(horizon=12) == "toy"
     assert scale(task="C3", horizon=15) == "toy"
     assert scale_of_all(["the paper's own", "premise kept, smaller"]) == "premise kept, smaller"

@@ -44,8 +44,8 @@ def test_symbols_that_are_made_easy_by_hand(method: str, places: list[list[int]]
 
 
 def test_a_stage_of_right_begins_with_the_step_that_it_knows() -> None:
-    """The last state shown before q_T and the symbols that the stage before leapt over give q_T (at stage 2, where
-    both neighbours of the hidden state are shown, the one before q_T is q_T itself)."""
+    """The last state shown before q_T and the symbols that the stage before leapt over give q_T. At stage 2
+    both neighbours of the hidden state are shown: there it is the symbol after it that is easy."""
     task = parse_task("C7")
     curriculum = find_curriculum("right", HORIZON, {})[0]
     symbols = parse_inputs("uniform", 7).sample((BATCH, HORIZON), generator())

@@ -13,11 +13,12 @@ from internalize.statistics import (
     Rate,
     binomial,
     difference_of_means,
-    equivalence,
     fisher,
     holm,
     indicator_effect,
     mean_against_zero,
+    rates_differ_less,
+    rates_differ_more,
     spearman_trend,
     stratified_difference,
 )
@@ -135,18 +136,30 @@ def test_strata_by_enumeration() -> None:
         stratified_difference([1], [0], (["a"], ["b"]))
 
 
-def test_equivalence_against_scipy() -> None:
-    """Two Welch tests against shifted groups; a difference as large as the margin is never equivalent."""
-    generator = np.random.default_rng(2)
-    first, second = (list(map(float, generator.normal(0, 1, 30))) for _ in range(2))
-    sides = (
-        stats.ttest_ind([v + 1 for v in first], second, equal_var=False, alternative="greater").pvalue,
-        stats.ttest_ind([v - 1 for v in first], second, equal_var=False, alternative="less").pvalue,
-    )
-    assert equivalence(first, second, 1.0) == pytest.approx(max(sides))
-    assert equivalence([1.0] * 10, [1.0] * 10, 0.1) < 1e-6
-    assert equivalence([1.0] * 10, [0.5] * 10, 0.1) > 0.999
-    assert equivalence([1.0], [1.0] * 10, 0.1) == 1.0
+def test_alike_rates_by_hand() -> None:
+    """Ten of ten twice is the outcome that speaks most for rates less than 0.1 apart, together with none of ten
+    twice: at rates of 1 and 0.9 it has a probability of 0.9^10, and nowhere a larger one."""
+    assert rates_differ_less(Rate(10, 10), Rate(10, 10), 0.1) == pytest.approx(0.9**10, rel=1e-3)
+    assert rates_differ_less(Rate(100, 100), Rate(100, 100), 0.1) < 0.001
+    assert rates_differ_less(Rate(100, 100), Rate(50, 100), 0.1) > 0.999
+    assert rates_differ_more(Rate(100, 100), Rate(50, 100), 0.1) < 0.001
+    assert rates_differ_more(Rate(100, 100), Rate(88, 100), 0.1) > 0.05  # they differ, by little more than that
+    assert rates_differ_less(Rate(3, 7), Rate(2, 9), 0.2) == rates_differ_less(Rate(2, 9), Rate(3, 7), 0.2)
+
+
+def test_alike_rates_that_are_the_margin_apart_are_rarely_called_alike() -> None:
+    """All outcomes of 12 and 15 runs, weighed by true rates that differ by just the margin."""
+    margin = 0.3
+    p_values = {
+        (i, j): rates_differ_less(Rate(i, 12), Rate(j, 15), margin) for i in range(13) for j in range(16)
+    }
+    for low in (0.0, 0.2, 0.5, 0.7):
+        wrong = sum(
+            stats.binom.pmf(i, 12, low + margin) * stats.binom.pmf(j, 15, low)
+            for (i, j), p in p_values.items()
+            if p <= 0.05
+        )
+        assert wrong <= 0.05
 
 
 def test_an_indicator_beside_a_trend() -> None:

@@ -8,8 +8,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from internalize.figures.cases import Grid
     from internalize.figures.figure import Claim, DrawingMaterial, Figure, PositiveControl
-    from internalize.figures.numbers import Alike, Larger, MeanBeyond, WithField
-    from internalize.figures.rates import Always, MoreOften, OftenWithout, RateAbove, RateBelow, RateBetween
+    from internalize.figures.numbers import Larger, MeanBeyond, WithField
+    from internalize.figures.rates import (
+        Alike,
+        Always,
+        MoreOften,
+        OftenWithout,
+        RateAbove,
+        RateBelow,
+        RateBetween,
+    )
     from internalize.figures.results import make, plan
     from internalize.figures.rows import group, rate
     from internalize.figures.waiting import CostsMore, GainsMore, Sooner
@@ -44,7 +52,7 @@ _PLACES = {
     "DrawingMaterial": "internalize.figures.figure",
     "Figure": "internalize.figures.figure",
     "PositiveControl": "internalize.figures.figure",
-    "Alike": "internalize.figures.numbers",
+    "Alike": "internalize.figures.rates",
     "Larger": "internalize.figures.numbers",
     "MeanBeyond": "internalize.figures.numbers",
     "WithField": "internalize.figures.numbers",

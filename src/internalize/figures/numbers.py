@@ -1,4 +1,4 @@
-"""Tests of numbers: means against a bar or each other, no difference worth speaking of, trends."""
+"""Tests of numbers: means against a bar or each other, and trends."""
 
 from __future__ import annotations
 
@@ -20,8 +20,6 @@ from internalize.figures.rows import (
 from internalize.statistics import (
     Interval,
     bootstrap,
-    difference_of_means,
-    equivalence,
     mean_against_zero,
     spearman_trend,
     stratified_difference,
@@ -177,62 +175,6 @@ class Larger:
         if not all(sizes) or least_split(*sizes) > level:
             return UNDETECTABLE
         return f"{sizes[0]} runs that are all above the other {sizes[1]}"
-
-
-@dataclass(frozen=True)
-class Alike:
-    """A field makes no difference: between any two of its values, means differ by less than a margin.
-
-    The margin is fixed beforehand; two one-sided tests for every pair of values, all of which must pass.
-    """
-
-    group: Members
-    value: str
-    by: str
-    margin: float
-
-    @property
-    def groups(self) -> tuple[Members, ...]:
-        return (self.group,)
-
-    @property
-    def method(self) -> str:
-        return (
-            f"two one-sided Welch tests of {in_words(self.value)} in {self.group.label}, for every two "
-            f"values of "
-            f"{in_words(self.by)}: they differ by less than {self.margin:g}"
-        )
-
-    def outcome_of(self, rows: Sequence[Row]) -> TestOutcome | None:
-        members = self.group.of(rows)
-        parts = {
-            value: numbers_of(part_of(members, self.by, value), self.value)
-            for value in values_at(members, self.by)
-        }
-        parts = {value: numbers for value, numbers in parts.items() if numbers}
-        if len(parts) < 2:
-            return None
-        pairs = [(a, b) for i, a in enumerate(parts.values()) for b in list(parts.values())[i + 1 :]]
-        return TestOutcome(
-            claimed=max(equivalence(a, b, self.margin) for a, b in pairs),
-            opposite=min(1.0, len(pairs) * min(self._beyond(a, b) for a, b in pairs)),
-            numbers=", ".join(
-                f"{self.group.label} {value} {fmean(n):.2f} ({len(n)})" for value, n in parts.items()
-            ),
-            data={str(value): numbers for value, numbers in parts.items()},
-        )
-
-    def _beyond(self, a: list[float], b: list[float]) -> float:
-        """That the means differ by more than the margin, one way or the other."""
-        high, low = (a, b) if fmean(a) >= fmean(b) else (b, a)
-        return min(1.0, 2 * difference_of_means([value - self.margin for value in high], low, "greater"))
-
-    def detects(self, planned: Sequence[Row], level: float) -> str:
-        members = self.group.planned(planned)
-        sizes = [len(part_of(members, self.by, value)) for value in values_at(members, self.by)]
-        if len(sizes) < 2 or min(sizes) < 2:
-            return UNDETECTABLE
-        return f"means within {self.margin:g} of each other, if runs hardly differ"
 
 
 @dataclass(frozen=True)

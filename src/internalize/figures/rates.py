@@ -1,9 +1,10 @@
-"""Tests of rates: one against a bar, two against each other, two outcomes of the same runs; and plain facts."""
+"""Tests of rates: against a bar, against each other, alike, two outcomes of the same runs; and plain facts."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any, ClassVar
 
 from internalize.figures.figure import COUNTED, UNDETECTABLE, TestOutcome
@@ -24,6 +25,8 @@ from internalize.statistics import (
     clopper_pearson,
     fisher,
     newcombe,
+    rates_differ_less,
+    rates_differ_more,
     stratified_difference,
 )
 from internalize.statistics.groups import Alternative, mcnemar
@@ -176,8 +179,9 @@ class MoreOften:
             return f"Fisher's exact test of {in_words(self.outcome)}: {groups}"
         return f"exact test of {in_words(self.outcome)} within each {in_words(self.strata)}: {groups}"
 
-    def _sides(self, rows: Sequence[FigureRow]) -> list[tuple[list[bool], list[Any]]]:
-        """Of each group: the outcomes and their strata, of strata that both groups have."""
+    def _sides(self, rows: Sequence[FigureRow]) -> tuple[list[tuple[list[bool], list[Any]]], int]:
+        """Of each group: the outcomes and their strata, of strata that both groups have; and how many runs have
+        none to be compared with."""
         sides = []
         for members, outcome in ((self.more, self.outcome), (self.less, self.outcome_of_less or self.outcome)):
             known = [row for row in members.of(rows) if row.get(outcome) is not None]
@@ -185,10 +189,11 @@ class MoreOften:
             sides.append([(bool(row[outcome]), label) for row, label in zip(known, strata, strict=True)])
         common = {label for _, label in sides[0]} & {label for _, label in sides[1]}
         kept = [[(won, label) for won, label in side if label in common] for side in sides]
-        return [([won for won, _ in side], [label for _, label in side]) for side in kept]
+        alone = sum(map(len, sides)) - sum(map(len, kept))
+        return [([won for won, _ in side], [label for _, label in side]) for side in kept], alone
 
     def outcome_of(self, rows: Sequence[FigureRow]) -> TestOutcome | None:
-        (more, strata_of_more), (less, strata_of_less) = self._sides(rows)
+        ((more, strata_of_more), (less, strata_of_less)), alone = self._sides(rows)
         if not more:
             return None
         strata = strata_of_more, strata_of_less
@@ -196,6 +201,8 @@ class MoreOften:
         interval = newcombe(*rates)
         effect = rates[0].value - rates[1].value
         told = f"difference {100 * effect:+.0f} % [{100 * interval.low:+.0f} %, {100 * interval.high:+.0f} %]"
+        if alone:
+            told += f"; {alone} runs have none to be compared with"
         return TestOutcome(
             claimed=stratified_difference(more, less, strata, "greater"),
             opposite=stratified_difference(more, less, strata, "less"),
@@ -214,6 +221,59 @@ class MoreOften:
             return UNDETECTABLE
         least = next((k for k in range(n + 1) if fisher(Rate(k, n), Rate(0, m)) <= level), None)
         return UNDETECTABLE if least is None else f"{least} of {n} against 0 of {m}"
+
+
+@dataclass(frozen=True)
+class Alike:
+    """A field makes no difference: between any two of its values, rates differ by less than a margin.
+
+    The margin is fixed beforehand; all pairs of values must pass.
+    """
+
+    group: Members
+    outcome: str
+    by: str
+    margin: float
+
+    @property
+    def groups(self) -> tuple[Members, ...]:
+        return (self.group,)
+
+    @property
+    def method(self) -> str:
+        where = f"{in_words(self.outcome)} in {self.group.label}, for every two values of {in_words(self.by)}"
+        return f"two one-sided exact tests of {where}: rates differ by less than {percents(self.margin)}"
+
+    def outcome_of(self, rows: Sequence[FigureRow]) -> TestOutcome | None:
+        members = self.group.of(rows)
+        parts = {
+            value: rate(part_of(members, self.by, value), self.outcome) for value in values_at(members, self.by)
+        }
+        parts = {value: found for value, found in parts.items() if found.trials}
+        if len(parts) < 2:
+            return None
+        pairs = list(combinations(parts.values(), 2))
+        intervals = [newcombe(*pair) for pair in pairs]
+        bound = max(abs(end) for interval in intervals for end in (interval.low, interval.high))
+        told = ", ".join(f"{value} {counted(found)}" for value, found in parts.items())
+        return TestOutcome(
+            claimed=max(rates_differ_less(*pair, self.margin) for pair in pairs),
+            opposite=min(1.0, len(pairs) * min(rates_differ_more(*pair, self.margin) for pair in pairs)),
+            numbers=f"{self.group.label}: {told}; two of them may differ by up to {percents(bound)}",
+            data={str(value): _interval_data(found) for value, found in parts.items()},
+        )
+
+    def detects(self, planned: Sequence[FigureRow], level: float) -> str:
+        members = self.group.planned(planned)
+        sizes = [len(part_of(members, self.by, value)) for value in values_at(members, self.by)]
+        least = min(sizes, default=0)
+        if (
+            len(sizes) < 2
+            or not least
+            or rates_differ_less(Rate(0, least), Rate(0, least), self.margin) > level
+        ):
+            return UNDETECTABLE
+        return f"rates that are all 0 % or all 100 %, within {percents(self.margin)} of each other"
 
 
 @dataclass(frozen=True)

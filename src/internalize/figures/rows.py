@@ -4,12 +4,14 @@ own."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, Literal
 
+from internalize.configs.codec import LEFT_OUT_UNLESS_SET
 from internalize.contract import is_toy
 from internalize.curricula import find_curriculum
+from internalize.kinds.chain.config import ChainConfig
 from internalize.runs.folder import Run
 from internalize.statistics import SUCCESS, Rate, Waiting
 from internalize.tasks.inputs import possible_inputs
@@ -94,8 +96,8 @@ WORDS = {
     "ood_gap": "ID minus OOD accuracy",
     "ood_gap_trend": "trend of OOD minus ID accuracy over the stages",
     "above_chance": "ID accuracy above chance",
-    "near_chance": "accuracy near chance",
-    "skill": "ID accuracy from chance (0) to perfect (1)",
+    "near_chance": "accuracy within 10 points of chance",
+    "keeps_ood": "a drop of less than 5 points from ID to OOD accuracy",
     "only_distributional": "internalization in the distributional sense alone",
     "h_succeeded": "success of h(x)",
     "h_folded_succeeded": "success of h(x) with the neutral hints folded in",
@@ -130,6 +132,8 @@ def percents(share: float) -> str:
 
 NEAR_CHANCE = 0.1
 """A run within this of chance has learned nothing to speak of."""
+SMALL_DROP = 0.05
+"""A drop from ID to OOD accuracy below this is small: fixed beforehand."""
 
 
 def chain_columns(row: FigureRow, cases: Sequence[FigureRow]) -> dict[str, Any]:
@@ -153,8 +157,8 @@ def _how_it_ended(row: FigureRow, chance: float) -> dict[str, Any]:
     found: dict[str, Any] = {
         "ood_failed": not row["ood_succeeded"],
         "ood_gap": accuracy - row["ood_accuracy"],
+        "keeps_ood": accuracy - row["ood_accuracy"] < SMALL_DROP,
         "above_chance": accuracy - chance,
-        "skill": (accuracy - chance) / (1 - chance),
         "near_chance": accuracy <= chance + NEAR_CHANCE,
     }
     if "chain_id_accuracy" in row:
@@ -190,9 +194,15 @@ def scale_of(row: FigureRow, paper_cases: Sequence[FigureRow]) -> Scale:
     views = row.get("views_per_input")
     if views is not None and is_toy(views, row):  # the paper's premise: far more inputs than sequences seen
         return TOY_SCALE
-    own = _identity(row)
-    paper = any(all(own.get(name) == value for name, value in _identity(case).items()) for case in paper_cases)
+    paper = any(_same_case(row, case) for case in paper_cases)
     return PAPER_SCALE if paper else SMALLER
+
+
+def _same_case(row: FigureRow, case: FigureRow) -> bool:
+    """Whether a run has what a case of the paper fixes, and nothing that the paper does not have."""
+    own, paper = _identity(row), _identity(case)
+    more = {name for name in OPTIONAL_FIELDS if own.get(name) is not None}
+    return all(own.get(name) == paper.get(name) for name in {*paper, *more})
 
 
 def _identity(row: FigureRow) -> dict[str, Any]:
@@ -201,6 +211,20 @@ def _identity(row: FigureRow) -> dict[str, Any]:
     if "model.mlp" in found:
         found["model.mlp"] = found["model.mlp"] or 4 * found["model.width"]
     return found
+
+
+def _optional_fields(config: Any, prefix: str = "") -> Iterator[str]:
+    """The dotted names of the fields that a config leaves out unless they are set."""
+    for entry in fields(config):
+        value = getattr(config, entry.name)
+        if is_dataclass(value):
+            yield from _optional_fields(value, f"{prefix}{entry.name}.")
+        elif entry.metadata == LEFT_OUT_UNLESS_SET:
+            yield f"{prefix}{entry.name}"
+
+
+OPTIONAL_FIELDS = tuple(name for name in _optional_fields(ChainConfig()) if not name.startswith(READINGS))
+"""Additions to the paper's protocol, such as easy steps: no case of the paper names them."""
 
 
 def scale_of_all(scales: Iterable[Scale]) -> Scale:

@@ -3,10 +3,11 @@
 from internalize.statistics.groups import (
     binomial,
     difference_of_means,
-    equivalence,
     fisher,
     holm,
     mean_against_zero,
+    rates_differ_less,
+    rates_differ_more,
     stratified_difference,
 )
 from internalize.statistics.intervals import (
@@ -33,7 +34,6 @@ __all__ = [
     "bootstrap",
     "clopper_pearson",
     "difference_of_means",
-    "equivalence",
     "fisher",
     "holm",
     "indicator_effect",
@@ -42,6 +42,8 @@ __all__ = [
     "mean_against_zero",
     "mean_interval",
     "newcombe",
+    "rates_differ_less",
+    "rates_differ_more",
     "restricted_mean",
     "spearman_trend",
     "stratified_difference",

@@ -173,25 +173,45 @@ def exchanged_sums(parts: Sequence[tuple[Sequence[float], int]]) -> np.ndarray:
 # No difference worth speaking of -----------------------------------------------------------------------------
 
 
-def equivalence(first: Sequence[float], second: Sequence[float], margin: float) -> float:
-    """Two one-sided tests (Schuirmann 1987): that two means differ by less than the margin.
+NUISANCE = 1_000
+"""Rates at which the tail of `rate_gap` is looked at, evenly over all that are possible."""
 
-    Welch's statistic, with a spread of at least a thousandth of the margin in each group: groups without any
-    spread, such as runs that are all perfect, are common here.
+
+def rates_differ_less(first: Rate, second: Rate, margin: float) -> float:
+    """Two one-sided exact tests: that two true rates differ by less than the margin.
+
+    A test of means would not do: where all runs end alike it sees no spread, and takes ten runs for certainty.
     """
-    from scipy.stats import t
+    return max(rate_gap(first, second, margin, "less"), rate_gap(second, first, margin, "less"))
 
-    if min(len(first), len(second)) < 2:
-        return 1.0
-    variances = [max(stdev(group), margin / 1000) ** 2 / len(group) for group in (first, second)]
-    error = math.sqrt(sum(variances))
-    freedom = sum(variances) ** 2 / sum(
-        variance**2 / (len(group) - 1) for variance, group in zip(variances, (first, second), strict=True)
-    )
-    difference = fmean(first) - fmean(second)
-    above = float(t.sf((difference + margin) / error, freedom))
-    below = float(t.cdf((difference - margin) / error, freedom))
-    return max(above, below)
+
+def rates_differ_more(first: Rate, second: Rate, margin: float) -> float:
+    """The contrary: that they differ by more than the margin, one way or the other."""
+    sides = rate_gap(first, second, margin, "greater"), rate_gap(second, first, margin, "greater")
+    return min(1.0, 2 * min(sides))
+
+
+def rate_gap(first: Rate, second: Rate, gap: float, alternative: Alternative) -> float:
+    """The exact test that the first true rate is above the second by more (less) than a gap.
+
+    Unconditional, as Barnard's test (1945): the largest probability, over all true rates that lie the gap
+    apart, of counts that speak as much for it. Counts are ordered by the difference beyond the gap over its
+    standard error, with a success and a failure added to each group as Agresti and Caffo (2000) do, so that
+    groups without any spread have an error too. SciPy has such a test for no gap alone.
+    """
+    import numpy as np
+    from scipy.stats import binom
+
+    counts = np.arange(first.trials + 1), np.arange(second.trials + 1)
+    shares = [(of + 1) / (len(of) + 1) for of in counts]
+    errors = [share * (1 - share) / (len(share) + 1) for share in shares]
+    scores = (shares[0][:, None] - shares[1] - gap) / np.sqrt(errors[0][:, None] + errors[1])
+    observed = scores[first.successes, second.successes]
+    as_far = scores <= observed + 1e-12 if alternative == "less" else scores >= observed - 1e-12
+    below = np.linspace(0.0, 1.0 - gap, NUISANCE)
+    higher = binom.pmf(counts[0], first.trials, (below + gap)[:, None])
+    lower = binom.pmf(counts[1], second.trials, below[:, None])
+    return float(np.einsum("ri,ij,rj->r", higher, as_far.astype(float), lower).max())
 
 
 # Pairs, such as runs of the same seed ------------------------------------------------------------------------

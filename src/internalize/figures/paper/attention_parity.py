@@ -22,7 +22,7 @@ PAPER = ParityConfig(regime="threshold", contrast=False)
 TIERS: Tiers = {
     "smoke": [Grid(ParityConfig(d=6, k=3, regime="threshold", contrast=False))],
     "laptop": [Grid(PAPER, seeds=JUDGING_SEEDS)],
-    "paper": [Grid(PAPER, seeds=range(15))],
+    "paper": [Grid(PAPER, seeds=JUDGING_SEEDS)],
 }
 
 CLAIMS = [

@@ -20,7 +20,7 @@ from internalize.figures.cases import (
     Grid,
     Tiers,
 )
-from internalize.figures.figure import MOSTLY, Claim, DrawingMaterial, Figure, chain_learned
+from internalize.figures.figure import MOSTLY, Claim, DrawingMaterial, Figure, PositiveControl, chain_learned
 from internalize.figures.numbers import WithField
 from internalize.figures.rates import RateBelow
 from internalize.figures.rows import FigureRow, chain_columns, group, rate
@@ -83,19 +83,23 @@ TIERS: Tiers = {
 }
 
 ALL, DEEPEST = group("all shapes"), group("deepest", place="deepest")
+WORKS = PositiveControl(
+    "the shallowest shape internalizes", group("shallowest", place="shallowest"), "internalized", by="task"
+)
+"""Where no shape internalizes, depth is not to blame."""
 CLAIMS = [
     Claim(
         "deeper-is-worse",
         "At equal parameters, increasing depth is less beneficial for internalization than increasing width.",
         WithField(ALL, "model.depth", "iterations_until", "rises", ("task", "parameters"), number=True),
-        chain_learned(ALL, by="model.depth"),
+        [WORKS, *chain_learned(ALL, by="model.depth")],
         headline=True,
     ),
     Claim(
         "deepest-not-suited",
         "The deepest models do not appear well suited for internalization.",
         RateBelow(DEEPEST, "internalized", MOSTLY, by="task"),
-        chain_learned(DEEPEST, by="task"),
+        [WORKS, *chain_learned(DEEPEST, by="task")],
     ),
 ]
 

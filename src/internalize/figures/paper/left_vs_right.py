@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 from internalize.display.charts import success_bars, task_name, waiting_curves
 from internalize.display.plots import new_figure
 from internalize.figures.cases import (
-    ADAPTIVE,
     CELL,
     JUDGING_SEEDS,
+    LONG_RECIPE,
     PAPER,
     PAPER_SEEDS,
     SIX_SEEDS,
-    SMALL_MODEL,
     SMOKE,
     SMOKE_SEEDS,
     TEN_SEEDS,
@@ -32,11 +31,12 @@ from internalize.figures.waiting import Sooner, waits_of
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
-LARGE_HEADS = replace(ADAPTIVE, iterations=30_000, model=replace(SMALL_MODEL, heads=16))
-"""Heads of size 4, on which rotary positions can act. On tuning seeds the plain left curriculum is lost with
-them
-(and with heads of size 8) before its last stage: these runs wait for a curriculum that carries it through."""
-TASKS: dict[str, list[Any]] = {"task": ["C2", "C3"], "horizon": [25, 16]}
+EASY_STEPS = replace(
+    LONG_RECIPE, iterations=30_000, model=replace(LONG_RECIPE.model, heads=16), keep_positions=None
+)
+"""Heads of size 4, on which rotary positions can act. The plain left curriculum is lost with them before its
+last stage; with easy steps it comes through, also without kept positions, whose place is the question here."""
+TASKS: dict[str, list[Any]] = {"task": ["C3", "C7"], "horizon": [17, 10]}
 METHODS = ("left", "inductive", "right")
 OTHER_POSITIONS = ("rotary", "none")
 POSITIONS = ("absolute", *OTHER_POSITIONS)
@@ -56,8 +56,8 @@ TIERS: Tiers = {
     "laptop": [
         Grid(CELL, {"method": ["left", "inductive"]}, seeds=JUDGING_SEEDS),
         Grid(CELL, {"method": ["right"]}, seeds=TEN_SEEDS),
-        Grid(LARGE_HEADS, {"method": SIDES, "model.positions": POSITIONS}, TASKS, SIX_SEEDS, later=True),
-        Grid(LARGE_HEADS, {"method": SIDES, "answer_positions": ["end"]}, TASKS, SIX_SEEDS, later=True),
+        Grid(EASY_STEPS, {"method": SIDES, "model.positions": POSITIONS}, TASKS, SIX_SEEDS, later=True),
+        Grid(EASY_STEPS, {"method": SIDES, "answer_positions": ["end"]}, TASKS, SIX_SEEDS, later=True),
     ],
     "paper": [
         Grid(PAPER, {"task": ["C3", "C5", "C7"], "method": METHODS}, seeds=PAPER_SEEDS),
@@ -112,8 +112,8 @@ CLAIMS = [
     Claim(
         "right-never",
         "The right curriculum failed in every case.",
-        RateBelow(group("right", method="right", encoding="absolute"), "succeeded", MOSTLY, by="task"),
-        chain_learned(group("right", method="right", encoding="absolute"), by="task"),
+        RateBelow(RIGHT_CELL, "succeeded", MOSTLY, by="task"),
+        chain_learned(RIGHT_CELL, by="task"),
     ),
     Claim(
         "fixed-place-mends-right",
@@ -204,7 +204,7 @@ def draw(material: DrawingMaterial) -> Drawing:
 FIGURE = Figure(
     name="left-vs-right",
     paper="Appendix E, left against right",
-    shows="curricula from the left, from the right and inductive; three position encodings",
+    shows="curricula from the left, from the right and inductive; four encodings of positions",
     tiers=TIERS,
     draw=draw,
     caption=(

@@ -37,9 +37,9 @@ from internalize.figures.figure import (
     chain_learned,
     succeeds_first,
 )
-from internalize.figures.numbers import Alike, Larger, MeanBeyond
-from internalize.figures.rates import MoreOften, RateAbove
-from internalize.figures.rows import NEAR_CHANCE, FigureRow, chain_columns, group, rate
+from internalize.figures.numbers import Larger, MeanBeyond
+from internalize.figures.rates import Alike, MoreOften, RateAbove
+from internalize.figures.rows import FigureRow, chain_columns, group, rate
 from internalize.kinds.chain.presets import without_stages
 
 if TYPE_CHECKING:
@@ -80,7 +80,8 @@ TIERS: Tiers = {
         ),
         Grid(LONG_RECIPE, {"method": ["left"], "task": LATER_AT_25}, seeds=TEN_SEEDS, later=True),
         Grid(LONG_ONE_STAGE, {"method": ["cot", "e2e"], "task": LATER_AT_25}, seeds=TEN_SEEDS, later=True),
-        Grid(CELL, {"method": ["cot", "e2e", "left", "inductive"]}, seeds=TEN_SEEDS, later=True),
+        Grid(CELL, {"method": ["left", "inductive"]}, seeds=TEN_SEEDS, later=True),
+        Grid(CELL, {"method": ["cot", "e2e"]}, seeds=TEN_SEEDS, later=True),
         Grid(RECIPE, {"method": ["left"]}, with_horizons(LATER, HORIZONS), seeds=TEN_SEEDS, later=True),
         Grid(
             ONE_STAGE, {"method": ["cot", "e2e"]}, with_horizons(LATER, HORIZONS), seeds=TEN_SEEDS, later=True
@@ -104,16 +105,14 @@ COT, E2E, LEFT = group("CoT", method="cot"), group("E2E", method="e2e"), group("
 INTERNALIZED = group("internalized runs", internalized=True, by_curriculum=True)
 CURRICULA = group("runs of a curriculum", by_curriculum=True)
 COUNTERS = ("prime", "prime power", "other composite")
-SMALL_DROP = 0.05
-"""A drop from ID to OOD accuracy up to this is small: fixed beforehand."""
 SMALL_DIFFERENCE = 0.1
-"""Means that differ by less than this, from chance to perfect, are alike: fixed beforehand."""
+"""Rates of success that differ by less than this are alike: fixed beforehand."""
 
 CLAIMS = [
     Claim(
         "e2e-fails",
         "E2E training fails: its accuracy stays within 10 points of chance.",
-        MeanBeyond(E2E, "above_chance", "below", NEAR_CHANCE, by="place"),
+        RateAbove(E2E, "near_chance", MOSTLY, by="place"),
         headline=True,
     ),
     Claim(
@@ -124,7 +123,7 @@ CLAIMS = [
     Claim(
         "cot-keeps-ood",
         "CoT training succeeds out of distribution too: it drops by less than 5 points.",
-        MeanBeyond(COT, "ood_gap", "below", SMALL_DROP, by="place"),
+        RateAbove(COT, "keeps_ood", MOSTLY, by="place"),
         [succeeds_first(COT, by="place")],
         headline=True,
     ),
@@ -162,12 +161,12 @@ CLAIMS = [
     Claim(
         "order-does-not-matter-for-cot",
         "The order of the counter does not affect whether CoT training learns.",
-        Alike(group("CoT", method="cot", order_kind=COUNTERS), "skill", "place", SMALL_DIFFERENCE),
+        Alike(group("CoT", method="cot", order_kind=COUNTERS), "succeeded", "task", SMALL_DIFFERENCE),
     ),
     Claim(
         "order-does-not-matter-for-e2e",
         "The order of the counter does not affect whether E2E training learns.",
-        Alike(group("E2E", method="e2e", order_kind=COUNTERS), "skill", "place", SMALL_DIFFERENCE),
+        Alike(group("E2E", method="e2e", order_kind=COUNTERS), "succeeded", "task", SMALL_DIFFERENCE),
     ),
     Claim(
         "s3-internalizes",
@@ -179,8 +178,8 @@ CLAIMS = [
         "only-distributional",
         "Trained models internalize in the distributional sense (within 5 points) and fail the strict "
         "definition.",
-        RateAbove(INTERNALIZED, "only_distributional", MOSTLY),
-        [succeeds_first(CURRICULA)],
+        RateAbove(INTERNALIZED, "only_distributional", MOSTLY, by="place"),
+        [succeeds_first(CURRICULA, by="place")],
     ),
 ]
 

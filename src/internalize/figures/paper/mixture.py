@@ -22,7 +22,7 @@ from internalize.figures.cases import (
     Tiers,
     with_horizons,
 )
-from internalize.figures.figure import EXISTS, Claim, DrawingMaterial, Figure
+from internalize.figures.figure import EXISTS, Claim, DrawingMaterial, Figure, succeeds_first
 from internalize.figures.rates import MoreOften, OftenWithout, RateAbove
 from internalize.figures.rows import group, rate
 
@@ -51,6 +51,8 @@ TIERS: Tiers = {
 }
 
 MIXTURE, CURRICULUM = group("mixture", method="mixture"), group("curriculum", method="left")
+MIXTURE_THAT_ANSWERS = group("mixture that succeeds ID at once", method="mixture", succeeded=True)
+"""A direct answer that was never learned loses nothing out of distribution."""
 
 CLAIMS = [
     Claim(
@@ -69,11 +71,13 @@ CLAIMS = [
             outcome_of_less="ood_succeeded",
             strata="task",
         ),
+        [succeeds_first(CURRICULUM, by="task")],
     ),
     Claim(
         "chain-above-direct-ood",
         "The same model does better out of distribution with the full chain than when it answers directly.",
-        OftenWithout(MIXTURE, "chain_ood_succeeded", "ood_succeeded"),
+        OftenWithout(MIXTURE_THAT_ANSWERS, "chain_ood_succeeded", "ood_succeeded"),
+        [succeeds_first(MIXTURE, by="task")],
     ),
 ]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from internalize.figures.cases import Grid, Tiers
+from internalize.figures.cases import JUDGING_SEEDS, Grid, Tiers
 from internalize.figures.figure import MOSTLY, Claim, DrawingMaterial, Figure, PositiveControl, nothing_more
 from internalize.figures.numbers import MeanBeyond
 from internalize.figures.rates import RateAbove
@@ -35,7 +35,7 @@ TIERS: Tiers = {
         Grid(HintsConfig(preset="laptop"), {"method": METHODS}, seeds=range(200, 212)),
         Grid(HintsConfig(preset="paper"), {"method": METHODS}, seeds=[200], later=True),
     ],
-    "paper": [Grid(HintsConfig(preset="paper"), {"method": METHODS}, seeds=range(15))],
+    "paper": [Grid(HintsConfig(preset="paper"), {"method": METHODS}, seeds=JUDGING_SEEDS)],
 }
 
 DIRECT, CURRICULUM, MIXTURE = (group(name, method=name) for name in METHODS)

@@ -8,6 +8,7 @@ from internalize.display.charts import accuracy_over_stages, task_name
 from internalize.display.plots import new_figure
 from internalize.figures.cases import (
     CELL,
+    JUDGING_SEEDS,
     LONG_RECIPE,
     PAPER,
     SMOKE,
@@ -39,7 +40,7 @@ TIERS: Tiers = {
         Grid(LONG_RECIPE, {"task": ["C3", "C4", "C5"]}, seeds=TEN_SEEDS),
         Grid(CELL, {"method": ["left", "inductive"]}, seeds=TEN_SEEDS, later=True),
     ],
-    "paper": [Grid(PAPER, {"task": ["C3", "C4"]}, seeds=range(15))],
+    "paper": [Grid(PAPER, {"task": ["C3", "C4"]}, seeds=JUDGING_SEEDS)],
 }
 
 LEFT = group("left", method="left", task=("C3", "C4", "C5"))

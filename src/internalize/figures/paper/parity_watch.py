@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from internalize.display.plots import INK, PALETTE, new_figure
@@ -17,11 +16,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
 SIZES = {"d": [8, 12, 16, 20], "k": [3, 5, 7, 9]}
-GRID = Grid(ParityConfig(), zipped=SIZES, seeds=range(15))
+GRID = Grid(ParityConfig(), zipped=SIZES, seeds=JUDGING_SEEDS)
 
 TIERS: Tiers = {
     "smoke": [Grid(ParityConfig(d=6, k=3, contrast=False))],
-    "laptop": [replace(GRID, seeds=JUDGING_SEEDS)],
+    "laptop": [GRID],
     "paper": [GRID],
 }
 

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 from internalize.display.charts import CORNER, accuracy_scatter, task_name
 from internalize.display.plots import INK, MARKERS, PALETTE, new_figure
 from internalize.figures.cases import (
-    ADAPTIVE,
     CELL,
-    HORIZONS,
     JUDGING_SEEDS,
+    LONG_RECIPE,
     PAPER,
     PAPER_SEEDS,
     SMOKE,
@@ -27,15 +26,14 @@ from internalize.figures.cases import (
 )
 from internalize.figures.figure import (
     EXISTS,
-    MOSTLY,
     Claim,
     DrawingMaterial,
     Figure,
     chain_learned,
     succeeds_first,
 )
-from internalize.figures.numbers import WithField
-from internalize.figures.rates import MoreOften, RateAbove, RateBelow
+from internalize.figures.numbers import MeanBeyond, WithField
+from internalize.figures.rates import MoreOften, RateAbove
 from internalize.figures.rows import FigureRow, chain_columns, group
 from internalize.models.config import ModelConfig
 
@@ -64,13 +62,7 @@ TIERS: Tiers = {
     "laptop": [
         Grid(CELL, {"method": ["inductive"], "model.depth": [1, 2]}, seeds=JUDGING_SEEDS),
         Grid(CELL, {"method": ["left"]}, seeds=JUDGING_SEEDS),
-        Grid(
-            ADAPTIVE,
-            {"model.depth": [1, 2]},
-            with_horizons(["C3", "C5"], HORIZONS),
-            seeds=TEN_SEEDS,
-            later=True,
-        ),
+        Grid(LONG_RECIPE, {"model.depth": [1, 2], "task": ["C3", "C5"]}, seeds=TEN_SEEDS, later=True),
     ],
     "paper": [
         Grid(NARROW, {"model.depth": [1, 2, 4], "method": ["inductive"]}, seeds=PAPER_SEEDS),
@@ -116,10 +108,10 @@ CLAIMS = [
     Claim(
         "deep-stays-weak-beyond-c2",
         "For the other counters the OOD weakness persists even for deeper networks.",
-        RateBelow(
+        MeanBeyond(
             group("deepest runs beyond C_2 that succeed ID", beyond_c2=True, deepest=True, succeeded=True),
-            "ood_succeeded",
-            MOSTLY,
+            "ood_gap",
+            "above",
             by="task",
         ),
         [succeeds_first(DEEP, by="task")],

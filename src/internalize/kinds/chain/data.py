@@ -67,7 +67,7 @@ def easy_symbols(curriculum: Curriculum, stage: int) -> list[int]:
 
     The symbol after the hidden state, since then the next state shown is the one that the model could say
     already. The symbol before it where this is what keeps an old step: if a single state goes, the one before
-    it is still shown and the one after it is not. This is so in `right`, whose last step grows at its beginning.
+    it is still shown and the one after it is not. So it is in `right`, whose last step grows at its beginning.
     """
     shown, last = set(curriculum.shown(stage)), curriculum.horizon
     taken = sorted(set(curriculum.shown(stage - 1)) - {*shown, last})  # no step leads out of the last state
