@@ -163,10 +163,7 @@ def fast_shape(library: Any, config: TextConfig, device: torch.device) -> ModelC
         return None
     same = all(getattr(library, name, wanted) == wanted for name, wanted in AS_OURS.items())
     special = (
-        config.dropout > 0
-        or config.checkpointing
-        or config.accumulate > 1
-        or config.lora.rank is not None
+        config.dropout > 0 or config.checkpointing or config.accumulate > 1 or config.lora.rank is not None
     )
     if special or not same:
         return None
