@@ -87,6 +87,7 @@ class TextMeasurement:
     """Mean operations of an answer."""
 
     def to_row(self, key: str) -> dict[str, Any]:
+        """The columns are those of `FILE_COLUMNS`, by which names that would clash are refused."""
         interval = self.accuracy.interval
         return {
             f"{key}_accuracy": self.accuracy.value,
