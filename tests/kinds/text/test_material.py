@@ -9,7 +9,17 @@ from typing import Any
 import pytest
 
 from internalize import BadInput, Execution, train
-from internalize.kinds.text.config import FILE_COLUMNS, OWN_COLUMNS, LoraFields, TextConfig, columns_of
+from internalize.kinds.text.config import (
+    FILE_COLUMNS,
+    OWN_COLUMNS,
+    LoraFields,
+    TextConfig,
+    TextOptimizerConfig,
+    columns_of,
+)
+from internalize.kinds.text.material import find_material
+from internalize.kinds.text.rendering import RemovalConfig
+from internalize.kinds.text.rows import write_rows
 from tests.kinds.text.toys import parity_rows, shape_file
 
 
@@ -54,3 +64,81 @@ def test_all_columns_that_could_clash_are_known(tmp_path: Path) -> None:
 def test_a_scale_of_adapters_is_more_than_nothing(alpha: float) -> None:
     with pytest.raises(BadInput, match=r"lora.alpha: must be more than 0 and finite"):
         LoraFields(rank=2, alpha=alpha)
+
+
+# Stages ----------------------------------------------------------------------------------------------------
+
+
+def chains(folder: Path, name: str, *lengths: int) -> str:
+    """Two rows for each length of the chain."""
+    rows = [
+        {"question": f"x{i}", "steps": ["q0"] * length, "answer": "q1"}
+        for length in lengths
+        for i in range(2)
+    ]  # fmt: skip
+    return write_rows(rows, folder / f"{name}.jsonl")
+
+
+def test_a_file_to_measure_on_changes_no_training(tmp_path: Path) -> None:
+    """Stages, budgets and all that is trained are the same with it; only places for its rows are added."""
+    short, long = chains(tmp_path, "short", 2, 3), chains(tmp_path, "long", 7)
+    pace = RemovalConfig(per_stage=1)
+    for method, stages, budgets in (("left", 4, ()), ("geometric", 3, ()), ("mixture", 1, (0, 1, 2, 3))):
+        plain = config_of(tmp_path, data=short, eval=(f"id={short}",), method=method)
+        plain = plain if method == "geometric" else replace(plain, removal=pace)
+        alone, beside = (
+            find_material(plain, {}),
+            find_material(replace(plain, eval=(*plain.eval, f"ood={long}")), {}),
+        )
+        for material in (alone, beside):
+            assert (material.curriculum.stages, material.curriculum.budgets) == (stages, budgets)
+        assert (alone.renderer.longest_chain, beside.renderer.longest_chain) == (3, 7)
+        assert (alone.limit, beside.limit) == (7, 11)
+        last = beside.evals["ood"][0]
+        if method == "left":  # what a stage takes away is taken away, and nothing is left at the last one
+            kept = [beside.curriculum.kept(len(last.units), stage) for stage in range(1, stages + 1)]
+            assert kept == [tuple(range(7)), tuple(range(1, 7)), tuple(range(2, 7)), ()]
+        elif method == "geometric":
+            assert beside.curriculum.kept(7, 3) == ()
+            assert beside.curriculum.kept(7, 2) == tuple(range(1, 7))
+        else:
+            assert [len(beside.curriculum.kept_within(7, budget)) for budget in budgets] == [0, 1, 2, 3]
+
+
+def test_rows_held_out_of_the_data_count_for_its_stages(tmp_path: Path) -> None:
+    """Whichever rows are held out, the stages are those of the file."""
+    rows = [{"question": f"x{i}", "steps": ["q0"] * (1 + i), "answer": "q1"} for i in range(40)]
+    data = write_rows(rows, tmp_path / "rows.jsonl")
+    for share in (0.1, 0.5, 0.9):
+        config = config_of(tmp_path, data=data, eval=(), held_out=share, method="left", iterations=99)
+        assert find_material(config, {}).curriculum.longest == 40
+
+
+def test_longer_rows_are_measured_at_every_stage(tmp_path: Path) -> None:
+    short, long = chains(tmp_path, "short", 2), chains(tmp_path, "long", 5)
+    config = config_of(
+        tmp_path, data=short, eval=(f"id={short}", f"ood={long}"), removal=RemovalConfig(per_stage=1),
+        iterations=150, batch=4, optimizer=TextOptimizerConfig(lr=1e-2),
+    )  # fmt: skip
+    run = train(config, Execution(out=tmp_path / "out"))
+    rows = run.metrics("evaluation").rows
+    assert [row["stage"] for row in rows] == [1, 2, 3]
+    assert run.summary()["id_accuracy"] == run.summary()["ood_accuracy"] == 1.0  # nothing of a chain is left
+    assert rows[-1]["ood_chain_accuracy"] == 1.0
+    assert run.summary()["stages"] == 3
+
+
+# Vocabulary ------------------------------------------------------------------------------------------------
+
+
+def test_words_of_rows_that_were_held_out_are_known(tmp_path: Path) -> None:
+    """As of ordinary text, where every row has a word that no other has."""
+    rows = [{"question": f"how far is town{i}", "steps": ["far"], "answer": "far"} for i in range(60)]
+    data = write_rows(rows, tmp_path / "towns.jsonl")
+    config = config_of(tmp_path, data=data, eval=())
+    material = find_material(config, {})
+    assert len(material.train) + len(material.evals["id"]) == 60
+    assert "town59" in material.tokenizer.library.get_vocab()
+    strange = write_rows([{**rows[0], "question": "how far is home"}], tmp_path / "home.jsonl")
+    with pytest.raises(BadInput, match=r"eval ood \(home.jsonl\), line 1: has 'home', which no training row"):
+        find_material(replace(config, eval=(f"ood={strange}",)), {})

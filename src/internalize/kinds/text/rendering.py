@@ -210,7 +210,7 @@ class RemovalConfig:
 
 
 class TextCurriculum:
-    """Stages 1, 2, … for rows with chains of up to `longest` units."""
+    """Stages 1, 2, … for training rows with chains of up to `longest` units; longer ones may be measured."""
 
     def __init__(self, method: str, unit: Unit, removal: RemovalConfig, longest: int, copies: Copies) -> None:
         self.method = method
@@ -269,14 +269,18 @@ class TextCurriculum:
     # What is shown ---------------------------------------------------------------------------------------
 
     def kept(self, units: int, stage: int, offset: int = 0) -> Kept:
-        """The units of a chain of so many that remain at the stage; offset: units that go besides."""
+        """The units of a chain of so many that remain at the stage; offset: units that go besides.
+
+        At the last stage a chain that is longer than any of the training is at its own last stage, too.
+        """
         curriculum = self.rows(units)
         if self.is_mixture:
             return self.kept_within(units, 0)
         gone = (stage - 1) * self.pace + offset
         beyond = self.removal.all_beyond
         last = curriculum.stages
-        wanted = last if beyond is not None and gone >= beyond else min(gone + 1, last)
+        at_once = stage >= self.stages or (beyond is not None and gone >= beyond)
+        wanted = last if at_once else min(gone + 1, last)
         return tuple(t - 1 for t in curriculum.shown(wanted) if t <= units)
 
     def kept_within(self, units: int, budget: int) -> Kept:
