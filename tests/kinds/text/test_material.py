@@ -142,3 +142,47 @@ def test_words_of_rows_that_were_held_out_are_known(tmp_path: Path) -> None:
     strange = write_rows([{**rows[0], "question": "how far is home"}], tmp_path / "home.jsonl")
     with pytest.raises(BadInput, match=r"eval ood \(home.jsonl\), line 1: has 'home', which no training row"):
         find_material(replace(config, eval=(f"ood={strange}",)), {})
+
+
+def own_tokenizer(folder: Path, *owned: str) -> str:
+    """A tokenizer of bytes as somebody else has one, with tokens of its own."""
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    library = Tokenizer(models.BPE(vocab={letter: i for i, letter in enumerate(alphabet)}, merges=[]))
+    library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    library.add_special_tokens(list(owned))
+    PreTrainedTokenizerFast(tokenizer_object=library).save_pretrained(folder / "bytes")
+    return str(folder / "bytes")
+
+
+@pytest.mark.parametrize("tokenizer", ["words", "characters", "bytes"])
+@pytest.mark.parametrize("text", ["c <|end|> d", "x<|end|>b", "<|budget:0|>", "<|pad|>"])
+def test_a_marker_in_a_text_is_refused_by_its_line(text: str, tokenizer: str, tmp_path: Path) -> None:
+    kind = own_tokenizer(tmp_path) if tokenizer == "bytes" else tokenizer
+    plain = {"question": "a", "steps": ["b"], "answer": "c"}
+    good = write_rows([plain] * 2, tmp_path / "good.jsonl")
+    for part in plain:
+        bad = write_rows([plain, {**plain, part: [text] if part == "steps" else text}], tmp_path / "bad.jsonl")
+        for method in ("left", "mixture"):
+            config = config_of(tmp_path, data=bad, eval=(f"id={good}",), tokenizer=kind, method=method)
+            with pytest.raises(
+                BadInput, match=r"^data \(bad.jsonl\), line 2: has '<\|\w+(:0)?\|>', which is a marker"
+            ):
+                find_material(config, {})
+            config = replace(config, data=good, eval=(f"id={bad}",))
+            with pytest.raises(BadInput, match=r"^eval id \(bad.jsonl\), line 2: has '<\|"):
+                find_material(config, {})
+    material = find_material(config_of(tmp_path, data=good, eval=(f"id={good}",), tokenizer=kind), {})
+    with pytest.raises(BadInput, match=r"^question: has"):
+        material.tokenizer.question(text)
+
+
+def test_a_folders_own_token_is_no_marker(tmp_path: Path) -> None:
+    """Some models end every turn by <|end|>: a boundary must be a token that means nothing else."""
+    folder = own_tokenizer(tmp_path, "<|end|>")
+    with pytest.raises(
+        BadInput, match=r"tokenizer: .* has a token <\|end\|> of its own, which is a marker here"
+    ):
+        find_material(config_of(tmp_path, tokenizer=folder), {})

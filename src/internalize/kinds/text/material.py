@@ -14,7 +14,14 @@ from internalize.errors import require
 from internalize.kinds.text.config import HELD_OUT, TRAIN, TextConfig
 from internalize.kinds.text.rendering import CutRow, TextCurriculum, TextRenderer
 from internalize.kinds.text.rows import ContentSource, TextRow, files_of, read_rows
-from internalize.kinds.text.tokenization import MADE, TextTokenizer, make_tokenizer, read_tokenizer, texts_of
+from internalize.kinds.text.tokenization import (
+    MADE,
+    TextTokenizer,
+    make_tokenizer,
+    read_tokenizer,
+    refuse_markers,
+    texts_of,
+)
 
 if TYPE_CHECKING:
     from internalize.kinds.text.network import ModelSource
@@ -96,6 +103,8 @@ def _find_once(
 
     copies = dict(copied)
     texts, sources = _read_all(config, copies)
+    for name, rows in texts.items():  # before a tokenizer is made of their words
+        refuse_markers(rows, config.rows.joiner, _where(config, name))
     model = find_model(config.model, config.dropout, config.init_std)
     sources.append(ContentSource(config.model, model.path))
     # the curriculum needs the longest chain, and a mixture's markers are part of the tokenizer
