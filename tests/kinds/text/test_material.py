@@ -17,6 +17,7 @@ from internalize.kinds.text.config import (
     TextOptimizerConfig,
     columns_of,
 )
+from internalize.kinds.text.evaluation import WrittenAnswer, read_written
 from internalize.kinds.text.material import find_material
 from internalize.kinds.text.rendering import RemovalConfig
 from internalize.kinds.text.rows import write_rows
@@ -186,3 +187,24 @@ def test_a_folders_own_token_is_no_marker(tmp_path: Path) -> None:
         BadInput, match=r"tokenizer: .* has a token <\|end\|> of its own, which is a marker here"
     ):
         find_material(config_of(tmp_path, tokenizer=folder), {})
+
+
+# Boundary --------------------------------------------------------------------------------------------------
+
+
+def test_without_a_marker_all_answers_have_one_length(tmp_path: Path) -> None:
+    """Else "1 2" would be right where "2" is, since nothing says where the answer begins."""
+    rows = [
+        {"question": "a", "steps": ["b"], "answer": "1 2"},
+        {"question": "a b", "steps": ["b"], "answer": "2"},
+    ]
+    both, one = write_rows(rows, tmp_path / "both.jsonl"), write_rows(rows[:1], tmp_path / "one.jsonl")
+    bare = config_of(tmp_path, data=both, eval=(f"id={one}",), boundary="none")
+    with pytest.raises(BadInput, match="boundary: must be marker here: answers have from 1 to 2 tokens"):
+        find_material(bare, {})
+    with pytest.raises(BadInput, match="boundary: must be marker here"):
+        find_material(replace(bare, data=one, eval=(f"id={both}",)), {})
+    renderer = find_material(replace(bare, data=one), {}).renderer
+    end = renderer.markers.end
+    assert read_written([7, 8, 9, end], renderer) == WrittenAnswer((7,), (8, 9), 4)
+    assert read_written([9, end], renderer) == WrittenAnswer((), (9,), 2)

@@ -142,7 +142,8 @@ class TextConfig:
     """Spread of the first weights of a config.json; its own if not given."""
     boundary: Boundary = "marker"
     """marker: a token <|answer|> stands between chain and answer. none: nothing does, and the last tokens
-    before the end are the answer, as in the chains of states of `internalize train`."""
+    before the end are the answer, as in the chains of states of `internalize train`; then all answers must
+    have the same number of tokens."""
     held_out: float = 0.1
     """Share of the training rows that are kept for measuring where no --eval id=FILE is given."""
     log_every: int = 50

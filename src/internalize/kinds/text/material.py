@@ -215,6 +215,10 @@ def _renderer(
     require(
         marked, "removal.positions", "cannot be kept without a marker: nothing says where the answer begins"
     )
+    answers = sorted({len(row.answer) for row in rows})
+    told = config.boundary == "marker" or len(answers) == 1
+    have = f"answers have from {answers[0]} to {answers[-1]} tokens, and nothing says where they begin"
+    require(told, "boundary", f"must be marker here: {have}")
     return TextRenderer(
         markers=tokenizer.markers,
         longest_chain=max(row.chain for row in rows),
