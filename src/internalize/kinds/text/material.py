@@ -73,6 +73,11 @@ def find_material(config: TextConfig, copies: Copies) -> Material:
     named = [config.data, config.model, config.tokenizer or "", config.method, *config.eval_files().values()]
     material = _find_once(plain, tuple(_stamp(name) for name in named), tuple(sorted(copies.items())))
     _require_iterations(config, material.curriculum)
+    from internalize.kinds.text.trial import require_adapters, require_model
+
+    require_model(material, config.removal)
+    if config.lora.rank is not None:
+        require_adapters(material, config.lora)
     return material
 
 
