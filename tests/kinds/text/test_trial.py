@@ -99,13 +99,21 @@ def test_the_trial_is_of_a_small_model(tmp_path: Path, monkeypatch: pytest.Monke
     assert made == [(2, 1_024), (1, 9)]
 
 
-def test_positions_cannot_be_kept_where_a_model_takes_none(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = words_of(tmp_path, model=shape_file(tmp_path, "bloom"))
-    err = refuse(capsys, [*words, "--removal.positions", "kept", "--out", str(tmp_path / "out"), "--quiet"])
-    assert "removal.positions: must be closed: the type bloom takes no position ids" in err
-    assert not (tmp_path / "out").exists()
+def test_what_only_some_models_can_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ctrl = tmp_path / "ctrl.json"
+    ctrl.write_text('{"model_type": "ctrl", "n_embd": 32, "n_layer": 1, "n_head": 4, "dff": 64}')
+    kept, again = ["--removal.positions", "kept"], ["--checkpointing"]
+    for model, more, said in (
+        (
+            shape_file(tmp_path, "bloom"),
+            kept,
+            "removal.positions: must be closed: the type bloom takes no position",
+        ),
+        (str(ctrl), again, "checkpointing: must be left out: the type ctrl cannot compute its layers again"),
+    ):
+        words = [*words_of(tmp_path, model=model), *more, "--out", str(tmp_path / "out"), "--quiet"]
+        assert said in refuse(capsys, words)
+        assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("name", SHAPES)

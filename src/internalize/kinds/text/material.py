@@ -75,7 +75,7 @@ def find_material(config: TextConfig, copies: Copies) -> Material:
     _require_iterations(config, material.curriculum)
     from internalize.kinds.text.trial import require_adapters, require_model
 
-    require_model(material, config.removal)
+    require_model(material, config.removal, config.checkpointing)
     if config.lora.rank is not None:
         require_adapters(material, config.lora)
     return material

@@ -54,8 +54,18 @@ class _Trial:
     source: ModelSource = field(compare=False)
 
 
+@dataclass(frozen=True)
+class _Abilities:
+    """What some of the models that pass the trial can do."""
+
+    positions: bool
+    """They take position ids."""
+    checkpointing: bool
+    """They can compute inner layers again instead of keeping them."""
+
+
 @lru_cache(maxsize=4)  # seeds of one experiment share their material
-def require_model(material: Material, removal: RemovalConfig) -> None:
+def require_model(material: Material, removal: RemovalConfig, checkpointing: bool) -> None:
     """Refuse a model that does not do what training and answering rely on, and weights of another one."""
     source = material.model
     with naming_the_model(source.path, "model", FAILED):
@@ -63,25 +73,27 @@ def require_model(material: Material, removal: RemovalConfig) -> None:
     if source.has_weights:
         _require_weights(source)
     length, pad = min(LENGTH, material.context), material.renderer.markers.pad
-    takes_positions = _carry_out(_Trial(source.config.to_json_string(), length, pad, source))
-    free = removal.positions == "closed" or takes_positions
-    why = f"must be closed: the type {source.config.model_type} takes no position ids"
-    require(free, "removal.positions", why)
+    found = _carry_out(_Trial(source.config.to_json_string(), length, pad, source))
+    kind = f"the type {source.config.model_type}"
+    free = removal.positions == "closed" or found.positions
+    require(free, "removal.positions", f"must be closed: {kind} takes no position ids")
+    able = found.checkpointing or not checkpointing
+    require(able, "checkpointing", f"must be left out: {kind} cannot compute its layers again")
 
 
 @lru_cache(maxsize=16)
-def _carry_out(trial: _Trial) -> bool:
-    """Whether the model takes position ids, if it passes the trial."""
+def _carry_out(trial: _Trial) -> _Abilities:
+    """Refuses a model that does not pass."""
     source = trial.source
     with quietly():
         try:
-            model = _tried(_shortened(source.config), trial)
+            model: Any = _tried(_shortened(source.config), trial)
         except BadInput:
             raise
         except Exception:  # not every type of model can be so short
             with naming_the_model(source.path, "model", FAILED):
                 model = _tried(copy.deepcopy(source.config), trial)
-    return takes(model, "position_ids")
+    return _Abilities(takes(model, "position_ids"), bool(model.supports_gradient_checkpointing))
 
 
 @lru_cache(maxsize=4)
