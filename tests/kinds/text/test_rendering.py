@@ -102,6 +102,33 @@ def test_a_users_own_curriculum(tmp_path: Path) -> None:
     assert stages(f"{path}:Ends", TOKENS) == ["11", ""]
 
 
+@pytest.mark.usefixtures("named_by_the_user")
+def test_what_a_users_own_curriculum_asks_for(tmp_path: Path) -> None:
+    """Pauses are put in; what text cannot do is refused, not ignored."""
+    path = tmp_path / "mine.py"
+    path.write_text(
+        "from internalize import Curriculum\n"
+        "class Quiet(Curriculum):\n"
+        "    stages, pauses = 1, True\n"
+        "    def shown(self, stage):\n"
+        "        return (self.horizon,)\n"
+        "class Told(Quiet):\n"
+        "    pauses, length_hint = False, True\n"
+        "class Mixed(Quiet):\n"
+        "    pauses = False\n"
+        "    def formats(self, stage):\n"
+        "        return ((self.horizon,), tuple(range(1, self.horizon + 1)))\n"
+    )
+    quiet = TextCurriculum(f"{path}:Quiet", "token", RemovalConfig(), 5, {})
+    assert quiet.pauses
+    assert quiet.label(1) == "0 of 5 tokens of the chain, pauses for the rest"
+    with pytest.raises(BadInput, match=r"removal.positions: must be closed with"):
+        TextCurriculum(f"{path}:Quiet", "token", RemovalConfig(positions="kept"), 5, {})
+    for name, said in (("Told", "has a length_hint"), ("Mixed", "has several formats at one stage")):
+        with pytest.raises(BadInput, match=f"method: .*{name} {said}: in text only a mixture"):
+            TextCurriculum(f"{path}:{name}", "token", RemovalConfig(), 5, {})
+
+
 def test_rows_as_the_model_sees_them() -> None:
     whole = renderer().render(TOKENS, (0, 1, 2, 3, 4))
     assert whole.tokens == WHOLE
@@ -179,6 +206,11 @@ def test_smoothing_draws_as_published() -> None:
         ("geometric", {"smoothing": 4.0}, "removal.smoothing: has no effect on geometric"),
         ("mixture", {"all_beyond": 3}, "removal.all-beyond: has no effect on mixture"),
         ("filler:left", {"positions": "kept"}, "removal.positions: must be closed with filler:left"),
+        (
+            "filler:right",
+            {},
+            "unknown method 'filler:right'.*; known: cot, .*filler:left, .*, or file.py:Class",
+        ),
         ("lefd", {}, "unknown method 'lefd'.*did you mean 'left'"),
     ],
 )

@@ -157,9 +157,7 @@ def test_gpt2s_fast_path_gives_the_gradient_and_sums_of_the_librarys(
     found: dict[str, Any] = {}
     for kernel in ("auto", "plain"):
         removal = RemovalConfig(per_stage=1, positions=positions)
-        still = TextOptimizerConfig(
-            lr=1e-6
-        )  # so that the gradients of a later stage are those of equal weights
+        still = TextOptimizerConfig(lr=1e-6)  # so that a later stage has the gradients of equal weights
         config = toy(tmp_path, kernel=kernel, removal=removal, iterations=6, optimizer=still)
         experiment = experiment_of(replace(config, schedule=ScheduleConfig()))
         streams = Streams(0)

@@ -20,6 +20,21 @@ MOST = 1_000_000_000
 """Rows of a step or a measurement, or steps between two measurements: no file has more, no run is longer."""
 HELD_OUT = "id"
 """The name of rows that are drawn as those of the training are."""
+TRAIN = "train"
+"""The name of the training rows themselves."""
+MODES = ("", "chain_")
+"""What stands before the columns of a file: nothing, or where a mixture was asked for its whole chain this."""
+FILE_COLUMNS = ("accuracy", "interval", "target_accuracy", "exact_chain", "chain_accuracy", "response_length")
+"""What is measured on every file, on the way or at the end: `id_accuracy` and so on."""
+OWN_COLUMNS = frozenset(
+    {"token_accuracy", *(f"{mode}{name}" for mode in MODES for name in ("chain_accuracy", "response_length"))}
+)
+"""Columns of a run that belong to no single file, but have such a form."""
+
+
+def columns_of(name: str) -> set[str]:
+    """The columns that a file of this name can have."""
+    return {f"{mode}{name}_{column}" for mode in MODES for column in FILE_COLUMNS}
 
 
 @dataclass(frozen=True)
@@ -75,6 +90,8 @@ class LoraFields:
 
     def __post_init__(self) -> None:
         require(self.rank is None or self.rank >= 1, "lora.rank", f"must be at least 1, got {self.rank}")
+        good = self.alpha is None or 0 < self.alpha < math.inf
+        require(good, "lora.alpha", f"must be more than 0 and finite, got {self.alpha}")
         idle = self.rank is None and (self.alpha is not None or self.targets != ())
         require(not idle, "lora.rank", "must be given with lora.alpha or lora.targets")
 
@@ -125,7 +142,8 @@ class TextConfig:
     """Spread of the first weights of a config.json; its own if not given."""
     boundary: Boundary = "marker"
     """marker: a token <|answer|> stands between chain and answer. none: nothing does, and the last tokens
-    before the end are the answer, as in the chains of states of `internalize train`."""
+    before the end are the answer, as in the chains of states of `internalize train`; then all answers must
+    have the same number of tokens."""
     held_out: float = 0.1
     """Share of the training rows that are kept for measuring where no --eval id=FILE is given."""
     log_every: int = 50
@@ -154,7 +172,9 @@ class TextConfig:
             require(bool(equals and file), "eval", f"must have the form NAME=FILE, got {text!r}")
             require(name.isidentifier(), "eval", f"a name is a word of letters and digits, got {name!r}")
             require(name not in found, "eval", f"the name {name!r} is there twice")
+            require(name != TRAIN, "eval", f"{TRAIN!r} is the name of the training rows: choose another one")
             found[name] = file
+        _refuse_shared_columns(list(found))
         return found
 
     def require_files(self) -> None:
@@ -170,3 +190,13 @@ class TextConfig:
         named = (Path(name.partition(":")[0]).stem for name in (self.data, self.model))
         method = Path(self.method).stem if "/" in self.method or ".py" in self.method else self.method
         return f"{'-'.join(named)}-{method.replace(':', '-')}-s{self.seed}"
+
+
+def _refuse_shared_columns(names: list[str]) -> None:
+    """Two results of one name: the later would replace the earlier. Rows called `id` are always there."""
+    owners = dict.fromkeys(OWN_COLUMNS, "the run itself")
+    for name in [HELD_OUT, *(name for name in names if name != HELD_OUT)]:
+        shared = sorted(columns_of(name) & owners.keys(), key=lambda column: (len(column), column))
+        also = f"its result {shared[0]!r} would also be one of {owners[shared[0]]}" if shared else ""
+        require(not shared, "eval", f"the name {name!r} cannot be used, {also}: choose another one")
+        owners |= dict.fromkeys(columns_of(name), repr(name))

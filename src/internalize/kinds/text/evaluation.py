@@ -53,14 +53,14 @@ class WrittenAnswer:
     """Tokens written, the end included: as many forward passes."""
 
 
-def read_written(written: Sequence[int], renderer: TextRenderer, answer: int) -> WrittenAnswer:
-    """answer: tokens of the right answer, which without a marker is all that tells where it begins."""
+def read_written(written: Sequence[int], renderer: TextRenderer) -> WrittenAnswer:
+    """Without a marker the answer is the last tokens, as many as every answer of the run has."""
     markers, length = renderer.markers, len(written)
     if not written or written[-1] != markers.end:
         return WrittenAnswer(tuple(written), None, length)
     said = tuple(written[:-1])
     if renderer.boundary == "none":
-        cut = max(0, len(said) - answer)
+        cut = max(0, len(said) - renderer.longest_answer)
         return WrittenAnswer(said[:cut], said[cut:], length)
     if markers.answer not in said:
         return WrittenAnswer(said, None, length)
@@ -87,6 +87,7 @@ class TextMeasurement:
     """Mean operations of an answer."""
 
     def to_row(self, key: str) -> dict[str, Any]:
+        """The columns are those of `FILE_COLUMNS`, by which names that would clash are refused."""
         interval = self.accuracy.interval
         return {
             f"{key}_accuracy": self.accuracy.value,
@@ -127,10 +128,7 @@ def answer_rows(
     asked = [asked_of(experiment, row, kept_of(experiment, row, stage, budget), budget) for row in rows]
     batch = experiment.config.evaluation.batch
     written = write_answers(model, asked, material.renderer.markers, material.limit, batch, chain_budget)
-    return [
-        read_written(found, material.renderer, len(row.answer))
-        for found, row in zip(written, rows, strict=True)
-    ]
+    return [read_written(found, material.renderer) for found in written]
 
 
 def measure_rows(

@@ -18,7 +18,7 @@ from internalize.kinds.text.evaluation import TextCosts, TextPredictor, evaluati
 from internalize.kinds.text.export import folder_files
 from internalize.kinds.text.generation import FastTextStep, fast_shape, share_storage
 from internalize.kinds.text.material import Material
-from internalize.kinds.text.network import add_adapters, build, load_weights, merged, takes, weights_of
+from internalize.kinds.text.network import add_adapters, build, load_weights, merged, outline, weights_of
 from internalize.kinds.text.rendering import Rendered
 from internalize.kinds.text.state import SlotAverages, TextState, TextStep, clip, rows_at, warm_up
 from internalize.measure.ledger import Ledger, ledger_from_json
@@ -74,7 +74,6 @@ class TextExperiment:
             model = add_adapters(
                 model, self.config.lora, self.material.tokenizer, Streams(streams.seed)("lora")
             )
-        self._require_arguments(model)
         if self.config.checkpointing:
             whole: Any = model
             whole.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
@@ -82,16 +81,10 @@ class TextExperiment:
                 whole.enable_input_require_grads()
         return model.to(self.device).train(self.config.dropout > 0 or self.config.checkpointing)
 
-    def _require_arguments(self, model: nn.Module) -> None:
-        from internalize.errors import require
-
-        free = self.config.removal.positions == "closed" or takes(model, "position_ids")
-        require(free, "removal.positions", "must be closed: this model takes no position ids")
-
     @cached_property
     def costs(self) -> TextCosts:
         """What its models cost, whatever their weights."""
-        return TextCosts.of(build(self.material.model, self.material.tokenizer.size, None))
+        return TextCosts.of(outline(self.material.model, self.material.tokenizer.size))
 
     def _assemble(self, model: nn.Module, progress: Progress, ledger: Ledger | None) -> TextState:
         config, choice = self.config, self.config.optimizer

@@ -92,30 +92,44 @@ def _filled(places: list[int], limit: int) -> list[int]:
     return (places + [last + 1 + i for i in range(limit)])[:limit]
 
 
+def fill_up(
+    prompts: Sequence[list[int]], pad: int, device: torch.device
+) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    """(batch, longest) prompts filled up on the left; a mask and position ids where any had to be."""
+    longest = max(map(len, prompts))
+    gaps = [longest - len(prompt) for prompt in prompts]
+    filled = [[pad] * gap + list(prompt) for gap, prompt in zip(gaps, prompts, strict=True)]
+    tokens = torch.tensor(filled, device=device)
+    if not any(gaps):
+        return tokens, None, None
+    mask = (torch.arange(longest, device=device) >= torch.tensor(gaps, device=device)[:, None]).long()
+    return tokens, mask, (mask.cumsum(1) - 1).clamp(min=0)
+
+
+def read_on(
+    model: nn.Module, tokens: Tensor, mask: Tensor | None, positions: Tensor | None, cache: Any
+) -> tuple[Tensor, Any]:
+    """(batch, vocabulary) logits after the last of the tokens, and the cache with all of them."""
+    more: dict[str, Any] = {}
+    if positions is not None and takes(model, "position_ids"):
+        more["position_ids"] = positions
+    if takes(model, "logits_to_keep"):
+        more["logits_to_keep"] = 1
+    found = model(input_ids=tokens, attention_mask=mask, past_key_values=cache, use_cache=True, **more)
+    return found.logits[:, -1].float(), found.past_key_values
+
+
 def _write(
     model: nn.Module, asked: Sequence[Prompts], markers: Markers, limit: int, chain_budget: int | None
 ) -> list[list[int]]:
     device = next(model.parameters()).device
-    longest = max(len(row.prompt) for row in asked)
-    gaps = [longest - len(row.prompt) for row in asked]
-    filled = [[markers.pad] * gap + row.prompt for gap, row in zip(gaps, asked, strict=True)]
-    tokens = torch.tensor(filled, device=device)
-    mask: Tensor | None = None
-    if any(gaps):
-        mask = (torch.arange(longest, device=device) >= torch.tensor(gaps, device=device)[:, None]).long()
-    positioned = takes(model, "position_ids")
+    tokens, mask, positions = fill_up([row.prompt for row in asked], markers.pad, device)
     places = _Places(asked, limit, markers, _positions_of(model), device)
-    positions = None if mask is None else (mask.cumsum(1) - 1).clamp(min=0)
     cache: Any = None
     columns: list[Tensor] = []
     ended = torch.zeros(len(asked), dtype=torch.bool, device=device)
     for i in range(limit):
-        more: dict[str, Any] = {"position_ids": positions} if positioned and positions is not None else {}
-        if takes(model, "logits_to_keep"):
-            more["logits_to_keep"] = 1
-        found = model(input_ids=tokens, attention_mask=mask, past_key_values=cache, use_cache=True, **more)
-        cache = found.past_key_values
-        logits = found.logits[:, -1].float()
+        logits, cache = read_on(model, tokens, mask, positions, cache)
         if chain_budget is not None and i <= chain_budget:
             _hold_to_budget(logits, markers, i == chain_budget)
         token = torch.where(ended, markers.end, logits.argmax(-1))

@@ -11,10 +11,17 @@ from typing import TYPE_CHECKING
 
 from internalize.configs.named import Copies, Source
 from internalize.errors import require
-from internalize.kinds.text.config import HELD_OUT, TextConfig
+from internalize.kinds.text.config import HELD_OUT, TRAIN, TextConfig
 from internalize.kinds.text.rendering import CutRow, TextCurriculum, TextRenderer
 from internalize.kinds.text.rows import ContentSource, TextRow, files_of, read_rows
-from internalize.kinds.text.tokenization import MADE, TextTokenizer, make_tokenizer, read_tokenizer, texts_of
+from internalize.kinds.text.tokenization import (
+    MADE,
+    TextTokenizer,
+    make_tokenizer,
+    read_tokenizer,
+    refuse_markers,
+    texts_of,
+)
 
 if TYPE_CHECKING:
     from internalize.kinds.text.network import ModelSource
@@ -66,6 +73,11 @@ def find_material(config: TextConfig, copies: Copies) -> Material:
     named = [config.data, config.model, config.tokenizer or "", config.method, *config.eval_files().values()]
     material = _find_once(plain, tuple(_stamp(name) for name in named), tuple(sorted(copies.items())))
     _require_iterations(config, material.curriculum)
+    from internalize.kinds.text.trial import require_adapters, require_model
+
+    require_model(material, config.removal, config.checkpointing)
+    if config.lora.rank is not None:
+        require_adapters(material, config.lora)
     return material
 
 
@@ -96,28 +108,24 @@ def _find_once(
 
     copies = dict(copied)
     texts, sources = _read_all(config, copies)
+    for name, rows in texts.items():  # before a tokenizer is made of their words
+        refuse_markers(rows, config.rows.joiner, _where(config, name))
     model = find_model(config.model, config.dropout, config.init_std)
     sources.append(ContentSource(config.model, model.path))
-    by_token = config.unit == "token"
     # the curriculum needs the longest chain, and a mixture's markers are part of the tokenizer
-    plain = _tokenizer(config, model, texts["train"], 0)
-    cut = {
-        name: plain.cut(rows, config.rows.joiner, by_token, _where(config, name))
-        for name, rows in texts.items()
-    }
-    longest = max(len(row.units) for rows in cut.values() for row in rows)
-    curriculum = TextCurriculum(config.method, config.unit, config.removal, longest, copies)
+    tokenizer = _tokenizer(config, model, texts, 0)
+    cut = _cut_all(config, tokenizer, texts)
+    curriculum = _curriculum(config, cut, copies)
     if curriculum.source is not None:
         sources.append(curriculum.source)
-    tokenizer = plain
     if curriculum.budgets:
-        tokenizer = _tokenizer(config, model, texts["train"], len(curriculum.budgets))
-        cut = {name: tokenizer.cut(rows, config.rows.joiner, by_token, name) for name, rows in texts.items()}
+        tokenizer = _tokenizer(config, model, texts, len(curriculum.budgets))
+        cut = _cut_all(config, tokenizer, texts)
     if config.tokenizer is not None and config.tokenizer not in MADE:
         sources.append(ContentSource(config.tokenizer, Path(config.tokenizer)))
     renderer = _renderer(config, curriculum, tokenizer, [row for rows in cut.values() for row in rows])
     material = Material(
-        tuple(cut.pop("train")),
+        tuple(cut.pop(TRAIN)),
         {name: tuple(rows) for name, rows in cut.items()},
         {name: tuple(rows) for name, rows in texts.items()},
         tokenizer, curriculum, renderer, model, tuple({source.name: source for source in sources}.values()),
@@ -125,6 +133,24 @@ def _find_once(
     added = tokenizer.size - _own_size(tokenizer)
     settle_sizes(model, tokenizer.size, material.context, added)
     return material
+
+
+def _of_data(config: TextConfig) -> tuple[str, ...]:
+    """The names of the rows that come from --data: those to train on, and those held out of it."""
+    return (TRAIN,) if HELD_OUT in config.eval_files() else (TRAIN, HELD_OUT)
+
+
+def _cut_all(
+    config: TextConfig, tokenizer: TextTokenizer, texts: Mapping[str, Sequence[TextRow]]
+) -> dict[str, list[CutRow]]:
+    joiner, by_token = config.rows.joiner, config.unit == "token"
+    return {name: tokenizer.cut(rows, joiner, by_token, _where(config, name)) for name, rows in texts.items()}
+
+
+def _curriculum(config: TextConfig, cut: Mapping[str, Sequence[CutRow]], copies: Copies) -> TextCurriculum:
+    """Its stages are those of the training data alone: another file to measure on changes no training."""
+    longest = max(len(row.units) for name in _of_data(config) for row in cut[name])
+    return TextCurriculum(config.method, config.unit, config.removal, longest, copies)
 
 
 def _own_size(tokenizer: TextTokenizer) -> int:
@@ -145,7 +171,7 @@ def _read_all(config: TextConfig, copies: Copies) -> tuple[dict[str, list[TextRo
         evals[name], source = read_rows(file, config.rows, f"eval {name}", copies)
         sources.append(source)
     first = {HELD_OUT: evals.pop(HELD_OUT)}
-    return {"train": rows, **first, **evals}, sources
+    return {TRAIN: rows, **first, **evals}, sources
 
 
 def _hold_out(rows: Sequence[TextRow], share: float) -> tuple[list[TextRow], list[TextRow]]:
@@ -164,13 +190,17 @@ def _fraction(text: str) -> float:
 def _where(config: TextConfig, name: str) -> str:
     """How a user knows the rows of that name."""
     file = config.eval_files().get(name, config.data)
-    return f"{'data' if name == 'train' else f'eval {name}'} ({Path(file).name})"
+    return f"{'data' if name in _of_data(config) else f'eval {name}'} ({Path(file).name})"
 
 
-def _tokenizer(config: TextConfig, model: ModelSource, rows: Sequence[TextRow], budgets: int) -> TextTokenizer:
+def _tokenizer(
+    config: TextConfig, model: ModelSource, texts: Mapping[str, Sequence[TextRow]], budgets: int
+) -> TextTokenizer:
+    """One that is made knows all pieces of --data: also those of rows that were held out by chance."""
     kind = config.tokenizer
     if kind in MADE:
         assert kind is not None
+        rows = [row for name in _of_data(config) for row in texts[name]]
         library = make_tokenizer(kind, rows, config.rows.joiner, budgets)
         return TextTokenizer.of(kind, library, budgets)
     if kind is None:
@@ -190,6 +220,10 @@ def _renderer(
     require(
         marked, "removal.positions", "cannot be kept without a marker: nothing says where the answer begins"
     )
+    answers = sorted({len(row.answer) for row in rows})
+    told = config.boundary == "marker" or len(answers) == 1
+    have = f"answers have from {answers[0]} to {answers[-1]} tokens, and nothing says where they begin"
+    require(told, "boundary", f"must be marker here: {have}")
     return TextRenderer(
         markers=tokenizer.markers,
         longest_chain=max(row.chain for row in rows),

@@ -23,13 +23,13 @@ from torch import Tensor, nn
 from internalize.errors import BadInput, is_out_of_memory, require
 from internalize.kinds.text.config import LoraFields
 from internalize.kinds.text.rendering import Batch
-from internalize.kinds.text.tokenization import TextTokenizer, require_plain_files
+from internalize.kinds.text.tokenization import TextTokenizer
+from internalize.kinds.text.weight_files import require_whole
 from internalize.models.config import DEEPEST
 from internalize.runs.storage import read_plain, reason_of
 
 POSITION_FIELDS = ("n_positions", "max_position_embeddings", "n_ctx", "max_seq_len")
 INITIAL_FIELDS = ("initializer_range", "init_std")
-PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "model.pt", "model.pth", "model.ckpt")
 
 
 @contextmanager
@@ -67,7 +67,7 @@ def find_model(name: str, dropout: float, init_std: float | None, field: str = "
     why = f"there is no folder or config.json {name} here, and nothing is fetched from the internet"
     require(path.exists(), field, why)
     if path.is_dir():
-        _require_safetensors(path, field)
+        require_whole(path, field)
     described = path / "config.json" if path.is_dir() else path
     raw = _read_config(described, field)
     kind = raw.pop("model_type", None)
@@ -94,7 +94,9 @@ def find_model(name: str, dropout: float, init_std: float | None, field: str = "
 
 
 @contextmanager
-def naming_the_model(path: Path, field: str) -> Iterator[None]:
+def naming_the_model(
+    path: Path, field: str, what: str = "is no model that transformers can make"
+) -> Iterator[None]:
     """An unknown type, a wrong field, weights that do not fit: the library says each in its own way."""
     try:
         yield
@@ -104,7 +106,7 @@ def naming_the_model(path: Path, field: str) -> Iterator[None]:
         if is_out_of_memory(error):
             raise
         said = " ".join(str(error).split())[:200]
-        raise BadInput(field, f"{path} is no model that transformers can make: {said}") from None
+        raise BadInput(field, f"{path} {what}: {said}") from None
 
 
 OWN_ATTENTION = ("eager", "sdpa", None)
@@ -151,18 +153,6 @@ def _read_config(path: Path, field: str) -> dict[str, Any]:
     return dict(raw)
 
 
-def _require_safetensors(folder: Path, field: str) -> None:
-    require_plain_files(folder, field)
-    if any(folder.glob("*.safetensors")):
-        return
-    pickled = [name for name in PICKLES if (folder / name).exists()] or [p.name for p in folder.glob("*.bin")]
-    convert = "save it again by model.save_pretrained(folder, safe_serialization=True)"
-    require(
-        not pickled, field, f"{folder} has its weights in {pickled[:1]}, a pickle, not safetensors: {convert}"
-    )
-    raise BadInput(field, f"{folder} has no model.safetensors")
-
-
 def dropout_fields(config: Any) -> list[str]:
     """The fields of a config that are rates of dropout."""
     ends = ("dropout", "pdrop", "dropout_prob", "layerdrop")
@@ -206,7 +196,10 @@ def settle_sizes(
     if name is None:
         return
     if "context" in source.open_fields:
-        setattr(config, name, context)
+        try:
+            setattr(config, name, context)
+        except NotImplementedError:  # how some types say that their rows have no longest
+            return
     most = getattr(config, name)
     if most < context and is_rotary(config):
         setattr(config, name, context)  # there is no table that would have to be longer
@@ -242,6 +235,22 @@ def build(source: ModelSource, vocabulary: int, generator: torch.Generator | Non
         if before < vocabulary:
             model.resize_token_embeddings(vocabulary, mean_resizing=False)
             _start_new_rows(model, before)
+    found: nn.Module = model
+    return found
+
+
+def outline(source: ModelSource, vocabulary: int) -> nn.Module:
+    """The model without any weights, for whoever needs names and shapes alone: it takes no memory.
+
+    vocabulary: at least so many tokens; 0: as many as the config says.
+    """
+    from transformers import AutoModelForCausalLM
+
+    with torch.device("meta"), quietly(), naming_the_model(source.path, "model"):
+        model = AutoModelForCausalLM.from_config(copy.deepcopy(source.config), trust_remote_code=False)
+        if model.get_input_embeddings().num_embeddings < vocabulary:
+            model.resize_token_embeddings(vocabulary, mean_resizing=False)
+        require(model.get_output_embeddings() is not None, "model", f"{source.path} has no output for words")
     found: nn.Module = model
     return found
 
@@ -352,8 +361,14 @@ def add_adapters(
         # GPT-2's layers hold their matrices the other way round
         fan_in_fan_out=any(isinstance(module, Conv1D) for module in model.modules()),
     )
-    with drawing_from(generator):
-        found: nn.Module = peft.get_peft_model(model, settings)
+    try:
+        with drawing_from(generator):
+            found: nn.Module = peft.get_peft_model(model, settings)
+    except Exception as error:  # no such modules, or of a kind that adapters cannot stand beside
+        if is_out_of_memory(error):
+            raise
+        said = " ".join(str(error).split())[:200]
+        raise BadInput("lora.targets" if fields.targets else "lora.rank", said) from None
     return found
 
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Literal
 
 from internalize.configs.codec import typed
 from internalize.configs.named import Copies, Source
-from internalize.curricula import Curriculum, find_curriculum
+from internalize.curricula import METHODS, Curriculum, find_curriculum
 from internalize.curricula.curriculum import Mixture, OneByOne
-from internalize.errors import require
+from internalize.errors import BadInput, closest, require
 
 if TYPE_CHECKING:
     import torch
@@ -210,18 +210,21 @@ class RemovalConfig:
 
 
 class TextCurriculum:
-    """Stages 1, 2, … for rows with chains of up to `longest` units."""
+    """Stages 1, 2, … for training rows with chains of up to `longest` units; longer ones may be measured."""
 
     def __init__(self, method: str, unit: Unit, removal: RemovalConfig, longest: int, copies: Copies) -> None:
         self.method = method
         self.unit = unit
         self.removal = removal
         self.longest = longest
-        self.pauses = method in FILLERS
+        _require_filler(method)
         self._name = FILLERS.get(method, method)
         self._copies = copies
         whole, self.source = self._find(longest)
         self.is_mixture = isinstance(whole, Mixture)
+        self.pauses = method in FILLERS or whole.pauses
+        if self.source is not None and not self.is_mixture:
+            self._refuse_what_text_has_not(whole)
         one_by_one = isinstance(whole.components if isinstance(whole, Mixture) else whole, OneByOne)
         if removal.per_stage is not None and method not in CONTROLS:
             require(one_by_one, "removal.per-stage", f"has no effect on {method}, whose stages are its own")
@@ -245,6 +248,14 @@ class TextCurriculum:
         most = self.longest if beyond is None else min(beyond, self.longest)
         return 1 + math.ceil(most / self.pace)
 
+    def _refuse_what_text_has_not(self, whole: Curriculum) -> None:
+        """What a curriculum for chains of states may ask for, and would be ignored here."""
+        told = f"{self.method} has a length_hint: in text only a mixture tells how long the chain will be"
+        require(not whole.length_hint, "method", told)
+        several = any(len(whole.formats(stage)) > 1 for stage in range(1, whole.stages + 1))
+        mixed = f"{self.method} has several formats at one stage: in text only a mixture draws among formats"
+        require(not several, "method", mixed)
+
     def _refuse_what_has_no_effect(self, unit_by_unit: bool) -> None:
         for name in ("smoothing", "all_beyond"):
             fine = unit_by_unit or self.method in CONTROLS or getattr(self.removal, name) is None
@@ -258,14 +269,18 @@ class TextCurriculum:
     # What is shown ---------------------------------------------------------------------------------------
 
     def kept(self, units: int, stage: int, offset: int = 0) -> Kept:
-        """The units of a chain of so many that remain at the stage; offset: units that go besides."""
+        """The units of a chain of so many that remain at the stage; offset: units that go besides.
+
+        At the last stage a chain that is longer than any of the training is at its own last stage, too.
+        """
         curriculum = self.rows(units)
         if self.is_mixture:
             return self.kept_within(units, 0)
         gone = (stage - 1) * self.pace + offset
         beyond = self.removal.all_beyond
         last = curriculum.stages
-        wanted = last if beyond is not None and gone >= beyond else min(gone + 1, last)
+        at_once = stage >= self.stages or (beyond is not None and gone >= beyond)
+        wanted = last if at_once else min(gone + 1, last)
         return tuple(t - 1 for t in curriculum.shown(wanted) if t <= units)
 
     def kept_within(self, units: int, budget: int) -> Kept:
@@ -300,3 +315,13 @@ class TextCurriculum:
         instead = ", pauses for the rest" if self.pauses else ""
         plural = "" if self.longest == 1 else "s"
         return f"{left} of {self.longest} {self.unit}{plural} of the chain{instead}"
+
+
+def _require_filler(method: str) -> None:
+    """Else the name would be taken for that of a Python module."""
+    if method.startswith("filler:") and method not in FILLERS:
+        known = list(dict.fromkeys([*METHODS, *FILLERS]))
+        near = closest(method, list(FILLERS))
+        raise BadInput(
+            "method", f"unknown method {method!r}{near}; known: {', '.join(known)}, or file.py:Class"
+        )

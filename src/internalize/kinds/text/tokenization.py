@@ -7,8 +7,9 @@ model reads them without this package.
 from __future__ import annotations
 
 import json
+import re
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,8 @@ from internalize.kinds.text.rows import TextRow
 MADE = ("characters", "words")
 PAD, CHAIN, ANSWER, END, PAUSE = "<|pad|>", "<|chain|>", "<|answer|>", "<|end|>", "<|pause|>"
 MARKERS = (PAD, CHAIN, ANSWER, END, PAUSE)
+MARKER = re.compile("|".join([*map(re.escape, MARKERS), r"<\|budget:\d+\|>"]))
+"""Any marker inside a text."""
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.json", "tokenizer.model", "vocab.txt")
 
 
@@ -38,8 +41,6 @@ def make_tokenizer(kind: str, rows: Sequence[TextRow], joiner: str, budgets: int
     from transformers import PreTrainedTokenizerFast
 
     known = {piece for row in rows for text in texts_of(row, joiner) for piece in pieces(kind, text)}
-    clash = known & set(MARKERS)
-    require(not clash, "data", f"has the word {next(iter(clash), '')!r}, which is a marker here")
     special = [*MARKERS, *(budget_name(i) for i in range(budgets))]
     content = _tokenizer_json(kind, [*special, *sorted(known)], special)
     from tokenizers import Tokenizer
@@ -84,6 +85,20 @@ def texts_of(row: TextRow, joiner: str) -> list[str]:
     return [row.question, *inner, *row.steps[-1:], row.answer]
 
 
+def refuse_markers(rows: Sequence[TextRow], joiner: str, where: str) -> None:
+    """A marker inside a text would end an answer, or begin one, in the middle of it."""
+    for row in rows:
+        for text in texts_of(row, joiner):
+            found = MARKER.search(text)
+            if found is not None:
+                raise BadInput(_place(where, row), f"has {found.group()!r}, which is a marker here")
+
+
+def _place(where: str, row: TextRow) -> str:
+    """Rows of a file have a line, a question from somebody who asks has none."""
+    return f"{where}, line {row.line}" if row.line else where
+
+
 def read_tokenizer(folder: Path, field: str, budgets: int) -> Any:
     """The tokenizer in a folder, with the markers that it lacks added."""
     there = folder.is_dir() and any((folder / name).is_file() for name in TOKENIZER_FILES)
@@ -97,6 +112,7 @@ def read_tokenizer(folder: Path, field: str, budgets: int) -> Any:
     with _naming_the_tokenizer(str(folder), field), quietly():
         tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
         vocabulary = tokenizer.get_vocab()
+        _refuse_others_markers(vocabulary, folder, field)
         wanted = [*MARKERS, *(budget_name(i) for i in range(budgets))]
         missing = [name for name in wanted if name not in vocabulary]
         if missing:
@@ -108,11 +124,21 @@ def read_tokenizer(folder: Path, field: str, budgets: int) -> Any:
     return tokenizer
 
 
+def _refuse_others_markers(vocabulary: Mapping[str, int], folder: Path, field: str) -> None:
+    """All of them: a folder that this package wrote. Some of them: they mean something else there."""
+    owned = [name for name in MARKERS if name in vocabulary]
+    free = len(owned) in (0, len(MARKERS))
+    taken = f"the tokenizer in {folder} has a token {', '.join(owned)} of its own, which is a marker here"
+    require(free, field, taken)
+
+
 @contextmanager
 def _naming_the_tokenizer(folder: str, field: str) -> Iterator[None]:
     """The library says in many ways that it cannot read a folder, or does not know a word of a text."""
     try:
         yield
+    except BadInput:
+        raise
     except Exception as error:
         said = " ".join(str(error).split())[:200]
         raise BadInput(field, f"the tokenizer in {folder} cannot be used: {said}") from None
@@ -175,6 +201,7 @@ class TextTokenizer:
 
     def cut(self, rows: Sequence[TextRow], joiner: str, by_token: bool, where: str) -> list[CutRow]:
         """Question, steps and answer of every row, tokenized apart."""
+        refuse_markers(rows, joiner, where)
         self._refuse_unknown(rows, joiner, where)
         texts = [texts_of(row, joiner) for row in rows]
         ids = iter(self.encode([text for parts in texts for text in parts]))
@@ -188,7 +215,9 @@ class TextTokenizer:
 
     def question(self, text: str, field: str = "question") -> CutRow:
         """A question alone, from somebody who asks."""
-        self._refuse_unknown([TextRow(text, (), "", 0)], "", field)
+        asked = [TextRow(text, (), "", 0)]
+        refuse_markers(asked, "", field)
+        self._refuse_unknown(asked, "", field)
         return CutRow((*self.prefix, *self.encode([text])[0]), (), ())
 
     def _refuse_unknown(self, rows: Sequence[TextRow], joiner: str, where: str) -> None:
@@ -200,8 +229,7 @@ class TextTokenizer:
             for text in texts_of(row, joiner):
                 for piece in pieces(self.kind, text):
                     if piece not in known:
-                        place = f"{where}, line {row.line}" if row.line else where
-                        raise BadInput(place, f"has {piece!r}, which no training row has")
+                        raise BadInput(_place(where, row), f"has {piece!r}, which no training row has")
 
     def files(self) -> dict[str, str]:
         """Its files in Hugging Face's layout, name → content."""
