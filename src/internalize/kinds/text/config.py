@@ -154,6 +154,7 @@ class TextConfig:
             require(bool(equals and file), "eval", f"must have the form NAME=FILE, got {text!r}")
             require(name.isidentifier(), "eval", f"a name is a word of letters and digits, got {name!r}")
             require(name not in found, "eval", f"the name {name!r} is there twice")
+            require(name != "train", "eval", "the name 'train' belongs to the rows of --data: take another one")
             found[name] = file
         return found
 
