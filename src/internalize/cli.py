@@ -129,7 +129,7 @@ COMMANDS: dict[str, Command] = {
                           "training and answering on text beside a plain loop with Hugging Face"),
     "data check": Command("internalize.kinds.text.checking", "DataCheckArguments", "data_check_command",
                           "rows of text before a training: lengths, tokens, stages, warnings"),
-    "data make": Command("internalize.kinds.text.checking", "DataMakeArguments", "data_make_command",
+    "data make": Command("internalize.kinds.text.making", "DataMakeArguments", "data_make_command",
                          "rows of problems with exact answers: multiplication, addition, graphs, automata"),
     "matrix": Command("internalize.analysis.matrix",
                       "internalize.analysis.arguments:MatrixArguments", "matrix_command",

@@ -109,7 +109,7 @@ class Reachability:
 
     `n1 > n4 , n4 > n2 , … : n1 ? n2 n7` is answered `n2`; a step says the node that a hop leads to.
 
-    There are two paths, drawn alike, and each candidate ends one of them. Which path is asked for is drawn last:
+    There are two paths, drawn alike, and each candidate ends one of them. Which path is meant is drawn last:
     nothing but the start tells the candidates apart, and both have one edge in and none out.
     """
 
