@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 
 from internalize.cli import main
+from internalize.configs.command_line import options_of
+from internalize.curricula.schedule import CONTROLS
+from internalize.kinds.text.checking import TextArguments
 from internalize.kinds.text.rows import write_rows
 from tests.kinds.text.test_commands import refuse
 from tests.kinds.text.toys import shape_file
@@ -95,6 +98,21 @@ def test_a_file_in_place_of_a_folder_with_a_tokenizer(
     for model in ([], ["--model", shape_file(tmp_path, "gpt2")]):
         said = refuse(capsys, [*words, *model])
         assert f"tokenizer.json is a file: name the folder that it is in, {tmp_path}" in said
+
+
+def test_help_names_forms_and_leaves_out_what_text_always_refuses(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["text"], ["data", "check"], ["data", "make"]):
+        with pytest.raises(SystemExit):
+            main([*words, "--help"])
+        said = capsys.readouterr().out
+        assert ("--split NAME=N" if words[-1] == "make" else "--eval NAME=FILE") in said
+        assert "(default: '')" not in said
+        if words == ["text"]:
+            assert "--schedule.cap" in said
+            assert not any(f"--schedule.{name.replace('_', '-')}" in said for name in CONTROLS)
+    offered = options_of(TextArguments)
+    assert "--schedule.cap" in offered
+    assert not any(f"--schedule.{name.replace('_', '-')}" in offered for name in CONTROLS)
 
 
 # Make ------------------------------------------------------------------------------------------------------

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
-from typing import Annotated
+from typing import Annotated, Any, ClassVar
 
 import tyro
 from rich.markup import escape
 
 from internalize.configs.named import own_files
+from internalize.curricula.schedule import CONTROLS, ScheduleConfig
 from internalize.display.terminal import PlainConsole, results_table
 from internalize.kinds.entrance import run_experiment
 from internalize.kinds.text.config import HELD_OUT, TextConfig
@@ -38,8 +39,8 @@ class DataCheckArguments:
 
     file: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")]
     """The training rows."""
-    eval: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
-    """NAME=FILE, once for each file to measure on: are its questions in training, and can it be read?"""
+    eval: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="NAME=FILE")] = ()
+    """Once for each file to measure on: are its questions in training, and can it be read?"""
     model: str | None = None
     """A Hugging Face folder or a config.json; its own tokenizer is taken if no other is given."""
     tokenizer: str | None = None
@@ -272,6 +273,9 @@ class TextArguments:
 
     For example: internalize text --data train.jsonl --eval id=test.jsonl --model config.json --tokenizer words
     """
+
+    HIDDEN: ClassVar[Mapping[type[Any], Collection[str]]] = {ScheduleConfig: CONTROLS}
+    """Options of the controller, which text does not have."""
 
     config: Annotated[TextConfig, tyro.conf.arg(name="")] = field(default_factory=TextConfig)
     execution: Annotated[Execution, tyro.conf.arg(name="")] = field(default_factory=Execution)

@@ -33,8 +33,8 @@ class DataMakeArguments:
     """Which rows are drawn."""
     file: Annotated[Path, tyro.conf.arg(aliases=("--out",), metavar="FILE")] = Path("train.jsonl")
     """The file to write: .jsonl, or .txt in the form of Internalize_CoT."""
-    split: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
-    """NAME=N, once for each further file beside it: test=1000. No question of one is in another, not even with
+    split: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="NAME=N")] = ()
+    """Once for each further file beside it: test=1000. No question of one is in another, not even with
     its factors exchanged."""
     ood: bool = False
     """Write files out of distribution too, ood_NAME: longer numbers, other digits, more hops, binomial inputs.
