@@ -45,7 +45,8 @@ class RowsConfig:
     """How rows are read: the format and the names of columns."""
 
     format: Format = "auto"
-    """steps, cot, internalize-cot, completion or messages; auto looks at the file's name and first row."""
+    """steps, cot, internalize-cot, completion or messages; auto looks at the file's name and at
+    the columns of each row."""
     question: str = "question"
     """Column of the question."""
     steps: str = "steps"
