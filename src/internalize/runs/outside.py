@@ -24,7 +24,8 @@ def outside_files(run: Run) -> dict[str, Path]:
     for name in sorted(run.outside()):
         if is_object_name(name):  # of code there is always a copy
             continue
-        there = [path for path in (folder / name for folder in _folders(run)) if path.exists()]
+        places = dict.fromkeys(folder / name for folder in _folders(run))
+        there = [path for path in places if path.exists()]
         if not there:
             here = "" if Path(name).is_absolute() else ", neither here nor where it was begun"
             raise MissingFiles(
@@ -37,7 +38,7 @@ def outside_files(run: Run) -> dict[str, Path]:
 def _folders(run: Run) -> list[Path]:
     begun = run.provenance().get("folder")
     recorded = [Path(begun)] if isinstance(begun, str) and begun else []
-    return [*recorded, Path(), *run.path.absolute().parents]
+    return [*recorded, Path.cwd(), *run.path.absolute().parents]
 
 
 def _unchanged(name: str, places: Sequence[Path], wanted: str | None) -> Path:
