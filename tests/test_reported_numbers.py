@@ -120,6 +120,10 @@ def test_chains_and_text() -> None:
         for rows in (as_chains, as_text):
             went_through = [row for row in rows if float(row["result.iterations"]) < 20_000]
             assert spread(numbers(went_through, "result.iterations"), ",.0f") in document
+        for kind, rows in (("chains", as_chains), ("text", as_text)):
+            minutes = median(numbers(rows, "processor_seconds")) / 60
+            (line,) = (line for line in document.splitlines() if line.startswith(f"| {name}, {kind} |"))
+            assert line.endswith(f" | {minutes:.2f} |")
 
 
 def test_the_speed_of_text() -> None:

@@ -129,7 +129,7 @@ COMMANDS: dict[str, Command] = {
                           "training and answering on text beside a plain loop with Hugging Face"),
     "data check": Command("internalize.kinds.text.checking", "DataCheckArguments", "data_check_command",
                           "rows of text before a training: lengths, tokens, stages, warnings"),
-    "data make": Command("internalize.kinds.text.checking", "DataMakeArguments", "data_make_command",
+    "data make": Command("internalize.kinds.text.making", "DataMakeArguments", "data_make_command",
                          "rows of problems with exact answers: multiplication, addition, graphs, automata"),
     "matrix": Command("internalize.analysis.matrix",
                       "internalize.analysis.arguments:MatrixArguments", "matrix_command",
@@ -285,8 +285,7 @@ def _run(words: list[str]) -> int:
         return 0
     name = next((name for name in (" ".join(words[:2]), words[0]) if name in COMMANDS), words[0])
     if name not in COMMANDS:
-        near = closest(name, list(COMMANDS)) or closest(" ".join(words[:2]), list(COMMANDS))
-        raise BadInput("command", f"unknown command {name!r}{near}; internalize --help lists all commands")
+        raise _unknown_command(words)
     if name == "runs" and len(words) > 1 and not words[1].startswith("-"):  # it has no positional argument
         parts = [other.removeprefix("runs ") for other in COMMANDS if other.startswith("runs ")]
         near = closest(words[1], parts) or f"; for one run: internalize runs show {shlex.quote(words[1])}"
@@ -308,6 +307,17 @@ def _run(words: list[str]) -> int:
         outliving_the_reader() if name in TRAINING else nullcontext(),
     ):
         return _carry_out(function, arguments)
+
+
+def _unknown_command(words: list[str]) -> BadInput:
+    """`data` alone is the beginning of two commands, and near to neither by its letters."""
+    name, longer = words[0], [command for command in COMMANDS if command.startswith(f"{words[0]} ")]
+    asked = " ".join(words[:2]) if words[1:] and not words[1].startswith("-") else name
+    if longer:
+        near = closest(asked, longer) if asked != name else ""
+        return BadInput("command", f"no command {asked!r}{near}; there are {' and '.join(longer)}")
+    near = closest(name, list(COMMANDS)) or closest(" ".join(words[:2]), list(COMMANDS))
+    return BadInput("command", f"unknown command {name!r}{near}; internalize --help lists all commands")
 
 
 def _at_stage(arguments: Any) -> Any:

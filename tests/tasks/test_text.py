@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 
 import pytest
 
@@ -10,7 +11,7 @@ from internalize.errors import BadInput
 from internalize.tasks.text import draw_splits, find_problems
 from internalize.tasks.text.arithmetic import Multiplication
 
-NAMES = ["multiplication:3x2", "addition:4", "expressions:mod11:5", "reachability:9:4", "semiautomaton:S3:6"]
+NAMES = ["multiplication:3x2", "addition:4", "expressions:mod11:5", "reachability:11:4", "semiautomaton:S3:6"]
 NAMES += ["semiautomaton:regex:(0|1)*11:6"]  # whose answers are yes and no
 
 
@@ -59,6 +60,42 @@ def test_steps_follow_from_one_another() -> None:
     assert addition.answer.split() == [*digits, addition.steps[-1].split()[1]]
 
 
+def local_rules(question: str) -> dict[str, str]:
+    """What somebody would answer who never follows an edge from the start."""
+    graph, _, rest = question.partition(" : ")
+    start, asked = rest.partition(" ? ")[::2]
+    edges = [edge.split(" > ") for edge in graph.split(" , ")]
+    words, candidates = graph.split(), asked.split()
+    sources, targets = ([edge[i] for edge in edges] for i in (0, 1))
+    before = {node: [a for a, b in edges if b == node] or [node] for node in candidates}
+    choose = {
+        "fewest edges out": sources.count,
+        "fewest edges in": targets.count,
+        "mentioned first": words.index,
+        "asked first": candidates.index,
+        "smallest number": lambda node: int(node[1:]),
+        "number near the start's": lambda node: abs(int(node[1:]) - int(start[1:])),
+        "near the start in the list": lambda node: abs(words.index(node) - words.index(start)),
+        "busiest predecessor": lambda node: -sum(words.count(other) for other in before[node]),
+        "predecessor mentioned first": lambda node: min(map(words.index, before[node])),
+    }
+    return {name: min(candidates, key=rule) for name, rule in choose.items()}
+
+
+@pytest.mark.parametrize("name", ["reachability:10:3", "reachability:14:2", "reachability:8:3"])
+def test_no_local_rule_tells_which_node_can_be_reached(name: str) -> None:
+    """A rule that looks at the candidates alone is right as often as a coin (within 5 standard errors)."""
+    problems, source = find_problems(name), random.Random(5)
+    drawn = [problems.draw(source) for _ in range(2000)]
+    said = [(rule, node == row.answer) for row in drawn for rule, node in local_rules(row.question).items()]
+    right = Counter(rule for rule, good in said if good)
+    assert len(right) == 9
+    assert all(abs(count / 2000 - 0.5) < 0.056 for count in right.values()), right
+    for row in drawn[:200]:
+        words, asked = row.question.split(), row.question.split()[-2:]
+        assert [(words.count(node), f"{node} >" in row.question) for node in asked] == [(2, False)] * 2
+
+
 def test_factors_exchanged_never_stand_on_both_sides() -> None:
     problems = find_problems("multiplication:1x1")  # 100 questions: without care the sides would overlap
     sides = draw_splits(problems, {"test": 15, "train": 60}, seed=0)
@@ -78,7 +115,7 @@ def test_factors_exchanged_never_stand_on_both_sides() -> None:
         ("multiplikation:4x4", r"unknown problems .*did you mean 'multiplication'\?"),
         ("multiplication:4", "must have the form multiplication:4x4"),
         ("addition:0", "numbers lie in 1…100"),
-        ("reachability:5:3", "3 hops need at least 6 nodes"),
+        ("reachability:7:3", "two paths of 3 hops need at least 8 nodes"),
         ("semiautomaton:C3", "must have the form semiautomaton:C3:8"),
         ("semiautomaton:Z3:4", "unknown task 'Z3'"),
     ],

@@ -9,7 +9,7 @@ import io
 import re
 import shutil
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -55,7 +55,7 @@ def parse(arguments: type[Any], words: list[str], program: str, default: Any = N
                 description=_filled(inspect.getdoc(arguments) or ""),
                 return_unknown_args=keeps_rest,
                 default=tyro.MISSING_NONPROP if default is None else default,
-                registry=_in_words(),
+                registry=_in_words(_hidden(arguments)),
             )
     except SystemExit as stop:
         if stop.code in (0, None):
@@ -71,7 +71,17 @@ VALUES = {int: "INT", float: "FLOAT", str: "STR", Path: "PATH", bool: "{True,Fal
 """What help calls a value of this type."""
 
 
-def _in_words() -> Any:
+Hidden = Mapping[type[Any], Collection[str]]
+"""Dataclass → its fields that are no options of a command."""
+
+
+def _hidden(arguments: type[Any]) -> Hidden:
+    """What a command never takes, though a config that it shares with others has it: its `HIDDEN`."""
+    found: Hidden = getattr(arguments, "HIDDEN", {})
+    return found
+
+
+def _in_words(hidden: Hidden) -> Any:
     """What help says of an option beside its docstring: which value follows, and which one holds if none does.
 
     tyro says `{None}|INT … (default: None)` of a number that may be left out: we say `INT`, and nothing more.
@@ -92,12 +102,15 @@ def _in_words() -> Any:
             asked.pop()
         if not isinstance(spec, tyro.constructors.StructConstructorSpec):
             return spec
-        return dataclasses.replace(spec, fields=tuple(map(_described_field, spec.fields)))
+        shown_type: Any = info.type
+        left_out = hidden.get(shown_type, ())
+        fields = tuple(_described_field(field, field.name in left_out) for field in spec.fields)
+        return dataclasses.replace(spec, fields=fields)
 
     return registry
 
 
-def _described_field(field: Any) -> Any:
+def _described_field(field: Any, hidden: bool) -> Any:
     import tyro
 
     marks = getattr(field.type, "__metadata__", ())
@@ -112,7 +125,8 @@ def _described_field(field: Any) -> Any:
         text = field.helptext() if callable(field.helptext) else field.helptext
         return None if text is None else " ".join(text.split())
 
-    return dataclasses.replace(field, type=Annotated[field.type, shown], helptext=one_paragraph)
+    marked = Annotated[field.type, shown, tyro.conf.Suppress] if hidden else Annotated[field.type, shown]
+    return dataclasses.replace(field, type=marked, helptext=one_paragraph)
 
 
 def _value(plain: Any) -> str | None:
@@ -129,7 +143,7 @@ def _value(plain: Any) -> str | None:
 
 def _if_not_given(default: str) -> str:
     """The value that holds if an option is not given; nothing where the docstring says what happens then."""
-    said = {"None": "", "": "", "True": "(default: on)", "False": "(default: off)"}
+    said = {"None": "", "": "", "''": "", "True": "(default: on)", "False": "(default: off)"}
     if default.endswith("000000.0"):  # 10000000000000.0 is 1e+13
         default = f"{float(default):g}"
     return said.get(default, f"(default: {default})").replace("\n", "\\n")
@@ -223,15 +237,17 @@ def options_of(arguments: type[Any]) -> dict[str, tuple[str, ...] | None]:
 
     None: a switch, which no value follows. Empty: a value of one's own follows.
     """
-    return {"--help": None, **_options_below(arguments, "")}
+    return {"--help": None, **_options_below(arguments, "", _hidden(arguments))}
 
 
-def _options_below(arguments: type[Any], prefix: str) -> dict[str, tuple[str, ...] | None]:
+def _options_below(arguments: type[Any], prefix: str, hidden: Hidden) -> dict[str, tuple[str, ...] | None]:
     found: dict[str, tuple[str, ...] | None] = {}
     for plain, given in _fields(arguments):
+        if given in hidden.get(arguments, ()):
+            continue
         name = f"{prefix}{given.replace('_', '-')}"
         if dataclasses.is_dataclass(plain):
-            found |= _options_below(plain, f"{name}." if given else prefix)  # type: ignore[arg-type]
+            found |= _options_below(plain, f"{name}." if given else prefix, hidden)  # type: ignore[arg-type]
         elif plain is bool:
             start, dot, last = name.rpartition(".")
             found |= {f"--{name}": None, f"--{start}{dot}no-{last}": None}

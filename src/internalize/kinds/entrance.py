@@ -20,6 +20,7 @@ from internalize.errors import BadInput, require
 from internalize.kinds import KINDS, config_from_json, find_kind, prepare
 from internalize.runs.folder import SOURCES_INDEX, Run
 from internalize.runs.location import find_folder
+from internalize.runs.outside import outside_files
 from internalize.runs.provenance import require_trusted_code
 from internalize.runs.table import Table
 from internalize.runtime.execution import (
@@ -103,11 +104,11 @@ def load_config(run: Run) -> Any:
 def prepare_run(run: Run) -> Prepared:
     """The run's own config, prepared with its own copies of the user's files.
 
-    Files that were too large to be copied must still be where they were, as they were.
+    Files that were too large to be copied must still be where they were, or beside the run, as they were.
     """
-    config = load_config(run)
+    config, copies = load_config(run), {**run.copies(), **outside_files(run)}
     with others_files():
-        prepared = prepare(config, run.copies())
+        prepared = prepare(config, copies)
     recorded = run.identity().sources
     for name, digest in prepared.identity.sources.items():
         same = recorded.get(name, digest) == digest

@@ -51,8 +51,17 @@ def provenance(device: torch.device) -> dict[str, Any]:
         "system": platform.platform(),
         "cores": os.cpu_count(),
         "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]) if sys.argv else "",
+        "folder": _folder(),
         **circumstances(device),
     }
+
+
+def _folder() -> str:
+    """Where relative names of files begin; empty where the folder was deleted under our feet."""
+    try:
+        return str(Path.cwd())
+    except OSError:
+        return ""
 
 
 def circumstances(device: torch.device) -> dict[str, Any]:

@@ -61,6 +61,31 @@ CASES: dict[str, tuple[str, Any, RowsConfig]] = {
         },
         RowsConfig(),
     ),
+    "cot, another name": (
+        "a.jsonl",
+        {"question": QUESTION, "chain": COT, "answer": ANSWER},
+        RowsConfig(cot="chain"),
+    ),
+    "completion, other names": (
+        "a.jsonl",
+        {"input": QUESTION, "output": f"{COT} #### {ANSWER}"},
+        RowsConfig(prompt="input", completion="output"),
+    ),
+    "messages, another name": (
+        "a.jsonl",
+        {"talk": [{"role": "user", "content": QUESTION}, {"role": "assistant", "why": COT, "content": ANSWER}]},
+        RowsConfig(messages="talk", reasoning="why"),
+    ),
+    "steps beside other columns": (
+        "a.jsonl",
+        {"question": QUESTION, "steps": list(STEPS), "answer": ANSWER, "completion": "x", "messages": [1]},
+        RowsConfig(),
+    ),
+    "a named column beside complete steps": (
+        "a.jsonl",
+        {"question": QUESTION, "steps": ["other"], "answer": ANSWER, "chain": COT},
+        RowsConfig(cot="chain"),
+    ),
     "a JSON list (coconut)": ("a.json", [{"question": QUESTION, "steps": list(STEPS), "answer": ANSWER}] * 2,
                               RowsConfig()),
 }  # fmt: skip
@@ -107,6 +132,16 @@ def test_a_folder_of_datasets_is_read(tmp_path: Path) -> None:
         read_rows(str(tmp_path / "splits"), RowsConfig(), "data", {})
 
 
+@pytest.mark.parametrize("name", ["a.jsonl", "a.json", "a.txt"])
+def test_a_mark_of_the_encoding_is_no_part_of_the_rows(name: str, tmp_path: Path) -> None:
+    row = {"question": QUESTION, "steps": list(STEPS), "answer": ANSWER}
+    line = f"{QUESTION}||{COT} #### {ANSWER}".replace("\n", " ; ")
+    text = {"a.jsonl": json.dumps(row), "a.json": json.dumps([row]), "a.txt": line}[name]
+    (tmp_path / name).write_text(text, encoding="utf-8-sig")
+    rows, _ = read_rows(str(tmp_path / name), RowsConfig(splitter=";" if name == "a.txt" else "\n"), "data", {})
+    assert [(r.question, r.steps, r.answer) for r in rows] == [(QUESTION, STEPS, ANSWER)]
+
+
 GOOD = CASES["steps"][1]
 BAD: dict[str, tuple[list[Any], str]] = {
     "no JSON": ([GOOD, "{question"], r"data \(a.jsonl\), line 2: is not JSON"),
@@ -117,6 +152,7 @@ BAD: dict[str, tuple[list[Any], str]] = {
     "a number as the answer": ([{**GOOD, "answer": 10}], "line 1: the answer must be text, got 10"),
     "empty question": ([GOOD, {**GOOD, "question": " "}, {**GOOD, "question": ""}],
                        r"line 2: the question is empty \(and 1 more bad rows\)"),
+    "a named column missing": ([{"prompt": "1"}], "line 1: has no column 'completion', only 'prompt'"),
     "no marker": ([{"prompt": "1", "completion": "2"}], "line 1: has no '####' between chain and answer"),
     "no reasoning": ([{"messages": [{"role": "user", "content": "1"}, {"role": "assistant", "content": "2"}]}],
                      "line 1: the last message has no field 'reasoning'"),

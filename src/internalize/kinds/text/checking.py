@@ -4,30 +4,31 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
-from typing import Annotated
+from typing import Annotated, Any, ClassVar
 
 import tyro
 from rich.markup import escape
 
-from internalize.configs.files import make_folder
 from internalize.configs.named import own_files
+from internalize.curricula.schedule import CONTROLS, ScheduleConfig
 from internalize.display.terminal import PlainConsole, results_table
-from internalize.errors import require, require_seed
 from internalize.kinds.entrance import run_experiment
-from internalize.kinds.text.config import TextConfig
+from internalize.kinds.text.config import HELD_OUT, TextConfig
 from internalize.kinds.text.material import Material, find_material, joined, overlap
-from internalize.kinds.text.rendering import CutRow, RemovalConfig, Unit
-from internalize.kinds.text.rows import RowsConfig, TextRow, read_rows, write_rows
+from internalize.kinds.text.rendering import CutRow, Kept, RemovalConfig, Unit
+from internalize.kinds.text.rows import RowsConfig, TextRow, read_rows
 from internalize.kinds.text.tokenization import MADE, TextTokenizer
 from internalize.runtime.execution import Execution
 from internalize.runtime.fleet.seeds import SideBySide
 
 VERY_DIFFERENT = 4.0
 """p99 of the chains' lengths against their median, above which the tail deserves `--removal.all-beyond`."""
+MUCH_SHORTER = 8.0
+"""The same of the tenth of the chains that are shortest."""
 LOOKED_AT = 1_000
 """Rows whose cutting is looked at."""
 
@@ -38,12 +39,12 @@ class DataCheckArguments:
 
     file: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")]
     """The training rows."""
-    eval: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
-    """NAME=FILE: files to measure on, once for each."""
+    eval: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="NAME=FILE")] = ()
+    """Once for each file to measure on: are its questions in training, and can it be read?"""
     model: str | None = None
-    """A Hugging Face folder or a config.json; without it only the rows themselves are looked at."""
+    """A Hugging Face folder or a config.json; its own tokenizer is taken if no other is given."""
     tokenizer: str | None = None
-    """A folder, characters or words; the model folder's own if not given."""
+    """A folder, characters or words. With neither model nor tokenizer only the texts are looked at."""
     method: str = "left"
     """The curriculum whose stages are shown."""
     unit: Unit = "token"
@@ -67,7 +68,7 @@ class DataReport:
     example: dict[str, str]
     """How the first row is cut: question, chain, answer."""
     stages: list[dict[str, str]]
-    """Three stages of the first row: what the model reads, and what it must write."""
+    """Three stages of the first row, or three budgets of a mixture: what the model reads, and must write."""
     warnings: tuple[str, ...]
 
 
@@ -82,16 +83,11 @@ def data_check_command(arguments: DataCheckArguments) -> int:
 
 
 def check_data(arguments: DataCheckArguments) -> DataReport:
-    name = str(arguments.file)
-    if arguments.model is None and arguments.tokenizer not in MADE:
-        rows, _ = read_rows(name, arguments.rows, "file", {})
-        require(arguments.tokenizer is None, "model", "must be given with a tokenizer's folder")
-        return DataReport(
-            name, len(rows), lengths([len(row.steps) for row in rows]), {}, {}, [], _about_rows(rows)
-        )
-    material = _material(arguments, name)
-    everything = [row for rows in material.texts.values() for row in rows]
-    training, tokenizer = material.texts["train"], material.tokenizer
+    name, named = str(arguments.file), TextConfig(eval=arguments.eval).eval_files()
+    if arguments.model is None and arguments.tokenizer is None:
+        return _check_rows(arguments, name, named)
+    material = _material(arguments, name, named)
+    texts = {"train": material.texts["train"], **{file: material.texts[file] for file in named}}
     first = material.train[0]
     tokens = {
         "question": lengths([len(row.question) for row in material.train]),
@@ -100,20 +96,39 @@ def check_data(arguments: DataCheckArguments) -> DataReport:
     }
     chain = [token for unit in first.units for token in unit]
     example = {"question": first.question, "chain": chain, "answer": first.answer}
+    units = {f"{arguments.unit}s": [len(row.units) for row in material.train]}
     return DataReport(
         name,
-        len(training),
-        lengths([len(row.steps) for row in training]),
+        len(texts["train"]),
+        lengths([len(row.steps) for row in texts["train"]]),
         tokens,
-        {part: tokenizer.show(ids) for part, ids in example.items()},
+        {part: material.tokenizer.show(ids) for part, ids in example.items()},
         shown_stages(material, first),
-        (*_about_rows(everything), *_about_tokens(material, arguments), *_about_splits(material)),
+        (
+            *_about_lengths(units),
+            *_about_steps(texts),
+            *_about_tokens(material, arguments),
+            *_about_splits(texts),
+        ),
     )
 
 
-def _material(arguments: DataCheckArguments, name: str) -> Material:
+def _check_rows(arguments: DataCheckArguments, name: str, named: Mapping[str, str]) -> DataReport:
+    """What can be told of texts alone."""
+    texts = {"train": read_rows(name, arguments.rows, "file", {})[0]}
+    for file, path in named.items():
+        texts[file], _ = read_rows(path, arguments.rows, f"eval {file}", {})
+    steps = [len(row.steps) for row in texts["train"]]
+    units = {"steps": steps, "words": [len(" ".join(row.steps).split()) for row in texts["train"]]}
+    warnings = (*_about_lengths(units), *_about_steps(texts), *_about_splits(texts))
+    return DataReport(name, len(steps), lengths(steps), {}, {}, [], warnings)
+
+
+def _material(arguments: DataCheckArguments, name: str, named: Mapping[str, str]) -> Material:
     import tempfile
 
+    # all rows are looked at: without a file of that name some would be held out
+    held_out = () if HELD_OUT in named else (f"{HELD_OUT}={name}",)
     with tempfile.TemporaryDirectory() as folder:
         model = arguments.model
         if model is None:  # the smallest model that there is: only its tokenizer matters here
@@ -121,12 +136,10 @@ def _material(arguments: DataCheckArguments, name: str) -> Material:
             path.write_text('{"model_type": "gpt2", "n_embd": 8, "n_layer": 1, "n_head": 1}')
             model = str(path)
         config = TextConfig(
-            data=name, eval=arguments.eval, model=model, tokenizer=arguments.tokenizer,
+            data=name, eval=(*held_out, *arguments.eval), model=model, tokenizer=arguments.tokenizer,
             method=arguments.method, unit=arguments.unit, rows=arguments.rows, removal=arguments.removal,
             iterations=10**9,
         )  # fmt: skip
-        if not arguments.eval:  # nothing is held out: all rows are looked at
-            config = replace(config, eval=(f"id={name}",))
         return find_material(config, {})
 
 
@@ -140,54 +153,71 @@ def lengths(values: Sequence[int]) -> dict[str, float]:
 
 
 def shown_stages(material: Material, row: CutRow) -> list[dict[str, str]]:
-    """The first stage, one in the middle and the last, of one row."""
-    curriculum, renderer, tokenizer = material.curriculum, material.renderer, material.tokenizer
-    found = []
-    for stage in sorted({1, (1 + curriculum.stages) // 2, curriculum.stages}):
-        budget = len(curriculum.budgets) - 1 if curriculum.budgets else None
-        kept = curriculum.kept(len(row.units), stage)
-        if budget is not None:
-            kept = curriculum.kept_within(len(row.units), curriculum.budgets[budget])
-        rendered = renderer.render(row, kept, budget)
-        found.append(
-            {
-                "stage": f"{stage} of {curriculum.stages}",
-                "reads": tokenizer.show(rendered.tokens[: rendered.prompt]),
-                "writes": tokenizer.show(rendered.block),
-            }
+    """The first stage, one in the middle and the last, of one row; of a mixture, three of its budgets."""
+    curriculum, units = material.curriculum, len(row.units)
+    budgets = curriculum.budgets
+    if not budgets:
+        stages = _three(1, curriculum.stages)
+        return [_shown(material, row, curriculum.kept(units, s), f"{s} of {curriculum.stages}") for s in stages]
+    return [
+        _shown(
+            material,
+            row,
+            curriculum.kept_within(units, budgets[i]),
+            f"1 of 1, budget {i} (up to {budgets[i]} {curriculum.unit}s)",
+            i,
         )
-    return found
+        for i in _three(0, len(budgets) - 1)
+    ]
+
+
+def _three(first: int, last: int) -> list[int]:
+    return sorted({first, (first + last) // 2, last})
+
+
+def _shown(
+    material: Material, row: CutRow, kept: Kept, stage: str, budget: int | None = None
+) -> dict[str, str]:
+    rendered, show = material.renderer.render(row, kept, budget), material.tokenizer.show
+    return {"stage": stage, "reads": show(rendered.tokens[: rendered.prompt]), "writes": show(rendered.block)}
 
 
 # Warnings --------------------------------------------------------------------------------------------------
 
 
-def _about_rows(rows: Sequence[TextRow]) -> tuple[str, ...]:
+def _about_lengths(chains: Mapping[str, Sequence[int]]) -> list[str]:
+    """chains: unit → how many each chain has; one warning is enough."""
+    for unit, counts in chains.items():
+        found, short = lengths(counts), sorted(counts)[len(counts) // 10]
+        long_tail = 0 < VERY_DIFFERENT * found["median"] < found["p99"]
+        if long_tail or 0 < MUCH_SHORTER * short < found["p99"]:
+            numbers = f"p10 {short}, median {found['median']:.0f}, p99 {found['p99']:.0f} {unit}"
+            after = "the last stages take words away from few rows; --removal.all-beyond ends the tail"
+            return [f"chains are of very different lengths ({numbers}): {after}"]
+    return []
+
+
+def _about_steps(texts: Mapping[str, Sequence[TextRow]]) -> list[str]:
     found = []
-    chains = lengths([len(row.steps) for row in rows])
-    if chains["median"] > 0 and chains["p99"] > VERY_DIFFERENT * chains["median"]:
-        found.append(
-            f"chains are of very different lengths (median {chains['median']:.0f} steps, p99 "
-            f"{chains['p99']:.0f}): the last stages train on few rows; --removal.all-beyond ends the tail"
-        )
-    without = sum(not row.steps for row in rows)
-    if without:
-        found.append(f"{without:,} of {len(rows):,} rows have no steps: nothing of them can be taken away")
-    return tuple(found)
+    for name, rows in texts.items():
+        without, which = sum(not row.steps for row in rows), "" if name == "train" else f" of {name!r}"
+        if without:
+            some = f"{without:,} of {len(rows):,} rows{which} have no steps"
+            found.append(f"{some}: nothing of them can be taken away")
+    return found
 
 
 def _about_tokens(material: Material, arguments: DataCheckArguments) -> list[str]:
-    tokenizer = material.tokenizer
-    if tokenizer.kind in MADE:
-        return []
-    texts = material.texts["train"][:LOOKED_AT]
+    tokenizer, texts = material.tokenizer, material.texts["train"][:LOOKED_AT]
     found = []
-    merged = [token for row in texts for token in _merged_digits(row, tokenizer)]
+    merged = {token for row in texts for token in _merged_digits(row, tokenizer)}
     if merged:
         found.append(
-            f"digits are merged into one token ({', '.join(map(repr, sorted(set(merged))[:4]))}): arithmetic "
-            "on such tokens is harder; put spaces between digits, or take another tokenizer"
+            f"digits are merged into one token ({', '.join(map(repr, sorted(merged)[:4]))}): arithmetic "
+            "on such tokens is harder; put spaces between digits, or take --tokenizer characters"
         )
+    if tokenizer.kind in MADE:  # their cuts are the same wherever a text ends
+        return found
     inside = sum(_cut_inside(row, material.train[i], tokenizer, arguments) for i, row in enumerate(texts))
     if inside:
         found.append(
@@ -198,9 +228,10 @@ def _about_tokens(material: Material, arguments: DataCheckArguments) -> list[str
 
 
 def _merged_digits(row: TextRow, tokenizer: TextTokenizer) -> list[str]:
+    """Tokens with two digits of a number; those of a name, as in n12, are none."""
     words = {token for ids in tokenizer.encode([row.question, *row.steps, row.answer]) for token in ids}
     texts = [tokenizer.library.decode([token]).strip() for token in words]
-    return [text for text in texts if re.search(r"\d\d", text)]
+    return [text for text in texts if re.search(r"(?<![^\W_])\d\d", text)]
 
 
 def _cut_inside(row: TextRow, cut: CutRow, tokenizer: TextTokenizer, arguments: DataCheckArguments) -> bool:
@@ -209,12 +240,10 @@ def _cut_inside(row: TextRow, cut: CutRow, tokenizer: TextTokenizer, arguments: 
     return [*tokenizer.prefix, *whole] != apart
 
 
-def _about_splits(material: Material) -> list[str]:
+def _about_splits(texts: Mapping[str, Sequence[TextRow]]) -> list[str]:
     found = []
-    for name, rows in material.texts.items():
-        if name == "train" or rows == material.texts["train"]:
-            continue
-        seen = overlap(material.texts["train"], rows)
+    for name, rows in texts.items():
+        seen = 0 if name == "train" else overlap(texts["train"], rows)
         if seen:
             found.append(f"{seen:,} of {len(rows):,} questions of {name!r} occur in training")
     return found
@@ -238,74 +267,15 @@ def _print(report: DataReport) -> None:
         console.print("no warnings")
 
 
-OOD_ROWS = 1_000
-
-
-@dataclass(frozen=True)
-class DataMakeArguments:
-    """Write rows of question, steps and answer for problems whose answers are known exactly."""
-
-    name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="PROBLEM")]
-    """multiplication:4x4, addition:8, expressions:mod11:6, reachability:10:3, semiautomaton:C3:8."""
-    n: int = 10_000
-    """Rows of the file."""
-    seed: int = 0
-    """Which rows are drawn."""
-    file: Annotated[Path, tyro.conf.arg(aliases=("--out",), metavar="FILE")] = Path("train.jsonl")
-    """The file to write: .jsonl, or .txt in the form of Internalize_CoT."""
-    split: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
-    """NAME=N, once for each further file beside it: test=1000. No question of one is in another, not even with
-    its factors exchanged."""
-    ood: bool = False
-    """Write files out of distribution too: longer numbers, other digits, more hops, binomial inputs."""
-    json: bool = False
-    """Print one JSON object with the files and their rows."""
-
-
-def data_make_command(arguments: DataMakeArguments) -> None:
-    from internalize.tasks.text import draw_splits, find_problems
-
-    require(arguments.n >= 1, "n", f"must be at least 1, got {arguments.n}")
-    require_seed(arguments.seed)
-    problems = find_problems(arguments.name)
-    out = arguments.file
-    require(out.suffix in (".jsonl", ".txt"), "file", f"must end in .jsonl or .txt, got {out}")
-    sizes = {**_splits(arguments.split), out.stem: arguments.n}
-    files = dict(draw_splits(problems, sizes, arguments.seed))
-    if arguments.ood:
-        for name, other in problems.companions().items():
-            files |= draw_splits(other, {f"ood_{name}": OOD_ROWS}, arguments.seed, "ood", distinct=False)
-    make_folder(out.parent, "file")
-    written = {}
-    for name, rows in files.items():
-        path = out.with_name(f"{name}{out.suffix}")
-        write_rows(rows, path)
-        written[str(path)] = len(rows)
-    if arguments.json:
-        print(json.dumps({"name": problems.name, "seed": arguments.seed, "files": written}))
-        return
-    for file, count in written.items():
-        print(f"{file}: {count:,} rows")
-    first = files[out.stem][0]
-    print(f"for example: {first.question}  →  {' '.join(first.steps)}  →  {first.answer}")
-
-
-def _splits(texts: tuple[str, ...]) -> dict[str, int]:
-    sizes = {}
-    for text in texts:
-        name, _, count = text.partition("=")
-        good = name.isidentifier() and count.isascii() and count.isdigit() and int(count) >= 1
-        require(good, "split", f"must have the form test=1000, got {text!r}")
-        sizes[name] = int(count)
-    return sizes
-
-
 @dataclass(frozen=True)
 class TextArguments:
     """Teach a language model to answer with a chain of words, then take the words away.
 
     For example: internalize text --data train.jsonl --eval id=test.jsonl --model config.json --tokenizer words
     """
+
+    HIDDEN: ClassVar[Mapping[type[Any], Collection[str]]] = {ScheduleConfig: CONTROLS}
+    """Options of the controller, which text does not have."""
 
     config: Annotated[TextConfig, tyro.conf.arg(name="")] = field(default_factory=TextConfig)
     execution: Annotated[Execution, tyro.conf.arg(name="")] = field(default_factory=Execution)

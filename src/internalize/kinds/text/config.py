@@ -105,7 +105,7 @@ class TextConfig:
 
     data: str = ""
     """Training rows: a .jsonl, .json or .txt file, a folder of datasets.save_to_disk, or file.py:ROWS."""
-    eval: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
+    eval: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="NAME=FILE")] = ()
     """NAME=FILE, once for each file to measure on: id=test.jsonl for rows as in training, others freely."""
     model: str = ""
     """A Hugging Face folder (safetensors), or a config.json of any causal language model, from scratch."""

@@ -354,11 +354,6 @@ def rows_of(experiment: TextExperiment, inputs: Tensor) -> list[CutRow]:
     return [files[file][row] for file, row in inputs.tolist()]
 
 
-def right_answers(experiment: TextExperiment, inputs: Tensor) -> Tensor:
-    """(batch,) what a predictor should say."""
-    return torch.tensor([number_of(row.answer) for row in rows_of(experiment, inputs)])
-
-
 def number_of(answer: Sequence[int] | None) -> int:
     """A number that stands for the answer's tokens, the same in every process; -1 for none."""
     if answer is None:

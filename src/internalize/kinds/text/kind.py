@@ -63,7 +63,7 @@ class TextKind:
         "ask": "internalize.kinds.text.open_text:ask",
         "matrix": "internalize.kinds.text.verdicts:matrix",
         "check": "internalize.kinds.text.verdicts:check",
-        "diagnose": "internalize.kinds.text.verdicts:diagnose",
+        "diagnose": "internalize.kinds.text.diagnosis:diagnose",
     }
     """Commands on runs that this kind answers in its own way."""
     instead: ClassVar[Mapping[str, str]] = {

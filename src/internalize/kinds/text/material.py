@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from internalize.configs.named import Copies, Source
 from internalize.errors import require
 from internalize.kinds.text.config import HELD_OUT, TRAIN, TextConfig
+from internalize.kinds.text.places import as_written, located
 from internalize.kinds.text.rendering import CutRow, TextCurriculum, TextRenderer
 from internalize.kinds.text.rows import ContentSource, TextRow, files_of, read_rows
 from internalize.kinds.text.tokenization import (
@@ -68,6 +69,7 @@ def find_material(config: TextConfig, copies: Copies) -> Material:
     Configs that differ in nothing but how they are trained share the rows that were read first.
     """
     config.require_files()
+    config = located(config, copies)
     _require_fields(config)
     plain = replace(config, **{name: getattr(DEFAULTS, name) for name in ONLY_TRAINING})
     named = [config.data, config.model, config.tokenizer or "", config.method, *config.eval_files().values()]
@@ -78,7 +80,7 @@ def find_material(config: TextConfig, copies: Copies) -> Material:
     require_model(material, config.removal, config.checkpointing)
     if config.lora.rank is not None:
         require_adapters(material, config.lora)
-    return material
+    return replace(material, sources=as_written(material.sources, copies))
 
 
 DEFAULTS = TextConfig()

@@ -16,15 +16,28 @@ from rich.console import Console
 from rich.markup import escape
 from torch import nn
 
+from internalize.configs.files import read_data
 from internalize.display.terminal import PlainConsole, percent, results_table
 from internalize.errors import BadInput, require
-from internalize.kinds.entrance import Moment, OpenStages, load_experiment
+from internalize.kinds.entrance import Moment, OpenStages, load_config, load_experiment
 from internalize.kinds.text.config import TextConfig
-from internalize.kinds.text.evaluation import TextMeasurement, TextPredictor, chosen_rows, summarise
+from internalize.kinds.text.evaluation import (
+    TextMeasurement,
+    TextPredictor,
+    chosen_rows,
+    read_written,
+    summarise,
+)
 from internalize.kinds.text.experiment import TextExperiment
-from internalize.kinds.text.rendering import CutRow
+from internalize.kinds.text.export import ABOUT_FILE
+from internalize.kinds.text.generation import Prompts, write_answers
+from internalize.kinds.text.network import build, find_model, load_weights
+from internalize.kinds.text.rendering import CutRow, TextRenderer
 from internalize.kinds.text.rows import read_rows
+from internalize.kinds.text.tokenization import MADE, TextTokenizer, read_tokenizer
 from internalize.runs.folder import Run
+from internalize.runs.outside import MissingFiles
+from internalize.runtime.execution import resolve_device
 
 
 @dataclass(frozen=True)
@@ -184,6 +197,58 @@ class KeptTextAnswers:
         return str(self.stage), said.question, wrote.strip(), f"{true} → {said.truth}".strip()
 
 
+@dataclass(frozen=True)
+class ModelAlone:
+    """The final model of a run whose rows are gone, asked as the folder `model` itself says."""
+
+    run: Run
+    tokenizer: TextTokenizer
+    model: nn.Module
+    about: dict[str, Any]
+    """How it is asked, and how long its answers may be."""
+    kept_positions: bool
+
+    @classmethod
+    def of(cls, run: Run, device: str, missing: MissingFiles) -> ModelAlone:
+        """missing: what is said where the model's folder is not there either."""
+        folder = run.path / "model"
+        if not run.is_done or not (folder / ABOUT_FILE).is_file():
+            raise missing
+        about = read_data(folder / ABOUT_FILE, "run")
+        good = isinstance(about, dict) and isinstance(about.get("longest"), int)
+        require(good, "run", f"{folder / ABOUT_FILE} does not say how long answers are")
+        if about.get("answer_after") is None:  # only the length of a right answer tells where it begins
+            raise missing
+        config = load_config(run)
+        budgets = len(about.get("budgets") or ())
+        kind = config.tokenizer if config.tokenizer in MADE else str(folder)
+        tokenizer = TextTokenizer.of(kind, read_tokenizer(folder, "run", budgets), budgets)
+        model = build(find_model(str(folder), 0.0, None, "run"), tokenizer.size, None)
+        load_weights(model, run.weights(), "run")
+        kept = config.removal.positions == "kept"
+        return cls(run, tokenizer, model.to(resolve_device(device)).eval(), about, kept)
+
+    def answer(self, arguments: Any) -> TextAnswer:
+        summary, markers = self.run.summary(), self.tokenizer.markers
+        moment = Moment(int(summary["stage"]), int(summary["stages"]), "done")
+        last = arguments.stage in (None, moment.stage)
+        require(last, "stage", f"must be the last one, {moment.stage}, where the run's rows are not there")
+        free = arguments.budget is None
+        require(free, "budget", "cannot be asked for where the run's rows are not there")
+        text = arguments.inputs
+        require(bool(text.strip()), "inputs", "is empty: ask a question like those of the run's rows")
+        row = self.tokenizer.question(text, "inputs")
+        prompt = [*row.question, markers.chain, *markers.budgets[:1]]
+        whole: Any = self.model
+        room = getattr(whole.config, "max_position_embeddings", None) or 2**31
+        require(len(prompt) < room, "inputs", f"has {len(row.question)} tokens: too many for the model")
+        asked = Prompts(prompt, [] if self.kept_positions else None)
+        (written,) = write_answers(self.model, [asked], markers, self.about["longest"], 1)
+        said = read_written(written, TextRenderer(markers, 0, 0))
+        answer = None if said.answer is None else self.tokenizer.decode(said.answer)
+        return TextAnswer(text, self.tokenizer.decode(said.chain), answer, said.length, None, None, moment)
+
+
 # Commands --------------------------------------------------------------------------------------------------
 
 
@@ -259,17 +324,31 @@ def show(arguments: Any) -> None:
 
 
 def ask(arguments: Any) -> None:
-    opened = open_text(arguments.run, arguments.device)
-    said = opened.answer(arguments.inputs, arguments.budget, arguments.stage)
+    """Of a run whose rows are gone the final model answers still; nobody knows what is right then."""
+    missing = ""
+    try:
+        opened = open_text(arguments.run, arguments.device)
+        title, said = opened.title, opened.answer(arguments.inputs, arguments.budget, arguments.stage)
+    except MissingFiles as error:
+        run = Run.open(arguments.run)
+        title, missing = run.path.name, str(error.message)
+        said = ModelAlone.of(run, arguments.device, error).answer(arguments)
     if arguments.json:
-        print(json.dumps({"run": opened.title, **said.to_json()}))
+        print(json.dumps({"run": title, **said.to_json()}))
         return
     console = Console(highlight=False, soft_wrap=True)
     console.print(f"[bold]{escape(_said(said.answer))}[/bold]  {_judged(said.right)}".rstrip())
-    console.print(f"it wrote   {escape(said.chain) or 'nothing'} before it; {said.tokens} tokens in all")
+    before = escape(said.chain) or "nothing"
+    console.print(f"it wrote   {before} before it; {counted_tokens(said.tokens)} in all")
     if said.right is False:
         console.print(f"the truth  {escape(str(said.truth))}")
-    console.print(f"asked      {escape(opened.title)}, {said.moment}")
+    if missing:
+        console.print(f"the truth  is not known: {escape(missing)}")
+    console.print(f"asked      {escape(title)}, {said.moment}")
+
+
+def counted_tokens(count: int) -> str:
+    return f"{count:,} token{'' if count == 1 else 's'}"
 
 
 def _judged(right: bool | None) -> str:

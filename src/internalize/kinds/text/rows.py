@@ -45,7 +45,8 @@ class RowsConfig:
     """How rows are read: the format and the names of columns."""
 
     format: Format = "auto"
-    """steps, cot, internalize-cot, completion or messages; auto looks at the file's name and first row."""
+    """steps, cot, internalize-cot, completion or messages; auto looks at the file's name and at
+    the columns of each row."""
     question: str = "question"
     """Column of the question."""
     steps: str = "steps"
@@ -72,6 +73,9 @@ class RowsConfig:
     def __post_init__(self) -> None:
         require(self.splitter != "", "rows.splitter", "must not be empty")
         require(self.marker.strip() != "", "rows.marker", "must not be empty")
+
+
+DEFAULT_COLUMNS = RowsConfig()
 
 
 class BadRow(Exception):
@@ -102,7 +106,7 @@ def _lines_of(path: Path, config: RowsConfig, field: str) -> tuple[Iterable[tupl
     """Line by line: text of `internalize-cot`, parsed JSON otherwise; or the entries of one JSON list."""
     where = f"{field} ({path.name})"
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")  # some editors begin a file with a mark of its encoding
     except UnicodeDecodeError:
         raise BadInput(where, "the file is not UTF-8 text") from None
     except OSError as error:
@@ -161,7 +165,7 @@ def _parse(rows: Iterable[tuple[int, Any]], config: RowsConfig, where: str, unit
 
 def row_of(row: Any, config: RowsConfig, line: int) -> TextRow:
     """One row, in whichever of the formats it is."""
-    chosen = format_of(row) if config.format == "auto" else config.format
+    chosen = format_of(row, config) if config.format == "auto" else config.format
     question, chain, answer = READERS[chosen](row, config)
     steps = _cut(chain, config.splitter) if isinstance(chain, str) else chain
     for name, text in (("question", question), ("answer", answer)):
@@ -177,13 +181,42 @@ def row_of(row: Any, config: RowsConfig, line: int) -> TextRow:
     return TextRow(question, tuple(steps), answer, line)
 
 
-def format_of(row: Any) -> Format:
-    """By the columns that a row has under their usual names, or text as it is."""
+COLUMNS: dict[Format, tuple[str, ...]] = {
+    "steps": ("question", "steps", "answer"),
+    "cot": ("question", "cot", "answer"),
+    "completion": ("prompt", "completion"),
+    "messages": ("messages",),
+}
+"""Format → the fields of `RowsConfig` that name its columns. A row that fits several is read as the first."""
+TELLING: dict[Format, tuple[str, ...]] = {
+    "messages": ("reasoning", "messages"),
+    "completion": ("completion", "prompt"),
+    "cot": ("cot",),
+    "steps": ("steps",),
+}
+"""Format → those that no other format has: who names one of them means this format, and so does most likely a
+row with the last of them."""
+
+
+def format_of(row: Any, config: RowsConfig) -> Format:
+    """By the columns that a row has under the config's names, or text as it is.
+
+    A format for which the user named a column comes first. Where no format has all its columns, the one that
+    fits best is tried, so that the refusal names the column that is missing.
+    """
     if isinstance(row, str):
         return "internalize-cot"
     keys = set(row) if isinstance(row, Mapping) else set()
-    by_column: dict[str, Format] = {"messages": "messages", "completion": "completion", "cot": "cot"}
-    return next((kind for column, kind in by_column.items() if column in keys), "steps")
+    named = [form for form in COLUMNS if any(_is_named(config, column) for column in TELLING[form])]
+    for form in (*named, *COLUMNS):
+        if all(getattr(config, column) in keys for column in COLUMNS[form]):
+            return form
+    near = [form for form in TELLING if getattr(config, TELLING[form][-1]) in keys]
+    return next(iter((*named, *near)), "steps")
+
+
+def _is_named(config: RowsConfig, column: str) -> bool:
+    return bool(getattr(config, column) != getattr(DEFAULT_COLUMNS, column))
 
 
 def _cut(chain: str, splitter: str) -> list[str]:

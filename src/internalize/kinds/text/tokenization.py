@@ -101,6 +101,8 @@ def _place(where: str, row: TextRow) -> str:
 
 def read_tokenizer(folder: Path, field: str, budgets: int) -> Any:
     """The tokenizer in a folder, with the markers that it lacks added."""
+    inside = f"{folder} is a file: name the folder that it is in, {folder.parent}"
+    require(not folder.is_file(), field, inside)
     there = folder.is_dir() and any((folder / name).is_file() for name in TOKENIZER_FILES)
     lacks = f"{folder} has no tokenizer (none of {', '.join(TOKENIZER_FILES[:3])})"
     require(there, field, f"{lacks}; name one by --tokenizer DIR, characters or words")

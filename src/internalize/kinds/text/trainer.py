@@ -5,8 +5,9 @@ curriculum of this package.
     Trainer(model=followed.model(), args=TrainingArguments(…), train_dataset=followed.rows,
             data_collator=followed.collator, callbacks=[followed.callback]).train()
 
-The trainer keeps what is its own: optimizer, devices, logging, checkpoints. What it does not give is what the
-command `internalize text` does: a resume to the same bytes, identities, sweeps.
+The trainer keeps what is its own: optimizer, batches, devices, logging, checkpoints. After
+`resume_from_checkpoint` the callback finds the stage again from the steps done and the losses logged. What is
+not given is what the command `internalize text` does: a resume to the same bytes, identities, sweeps.
 """
 
 from __future__ import annotations
@@ -41,6 +42,10 @@ class CurriculumCollator:
         self.stage = 1
         """The callback sets it. A trainer may ask for a batch ahead: it still has the stage before."""
         self._batches = 0
+
+    def begin(self, stage: int, batches: int) -> None:
+        """Where a training begins or goes on. batches: so many were asked for before."""
+        self.stage, self._batches = stage, batches
 
     def __call__(self, rows: Sequence[CutRow]) -> dict[str, Tensor]:
         material, curriculum = self.experiment.material, self.experiment.curriculum
@@ -85,24 +90,42 @@ class CurriculumCallback(TrainerCallback):  # type: ignore[misc]
         self._loss: float | None = None
         self._begun = 0
 
+    def on_train_begin(self, args: Any, state: Any, control: Any, **more: Any) -> None:
+        """Finds the stage of a training that goes on from a checkpoint."""
+        alone = args.dataloader_num_workers == 0
+        why = "must be 0: a worker process would not hear of it when a stage ends"
+        require(alone, "dataloader_num_workers", why)
+        logged = {entry["step"]: entry["loss"] for entry in state.log_history if "loss" in entry}
+        self.collator.begin(1, state.global_step * args.gradient_accumulation_steps)
+        self._begun, self._loss = 0, None
+        for step in range(1, state.global_step + 1):  # a step's end comes before its loss is logged
+            self._end_stage(step, state.max_steps)
+            self._loss = logged.get(step, self._loss)
+
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **more: Any) -> None:
         if logs and "loss" in logs:
             self._loss = float(logs["loss"])
 
     def on_step_end(self, args: Any, state: Any, control: Any, **more: Any) -> None:
-        stages = self.collator.experiment.curriculum.stages
-        if self._ended(state.global_step, state.max_steps, stages):
-            self._measure(more["model"], state.global_step)
-            self.collator.stage += 1
-            self._begun, self._loss = state.global_step, None
+        stage = self.collator.stage
+        if self._end_stage(state.global_step, state.max_steps):
+            self._measure(more["model"], stage, state.global_step)
             if self.reset:
                 more["optimizer"].state.clear()
 
     def on_train_end(self, args: Any, state: Any, control: Any, **more: Any) -> None:
-        self._measure(more["model"], state.global_step)
+        self._measure(more["model"], self.collator.stage, state.global_step)
 
-    def _ended(self, step: int, steps: int, stages: int) -> bool:
-        stage = self.collator.stage
+    def _end_stage(self, step: int, steps: int) -> bool:
+        """Whether the step ended a stage; then the next one has begun."""
+        ended = self._ended(step, steps)
+        if ended:
+            self.collator.stage += 1
+            self._begun, self._loss = step, None
+        return ended
+
+    def _ended(self, step: int, steps: int) -> bool:
+        stage, stages = self.collator.stage, self.collator.experiment.curriculum.stages
         if stage == stages:
             return False
         if self.schedule.kind == "fixed":
@@ -112,8 +135,8 @@ class CurriculumCallback(TrainerCallback):  # type: ignore[misc]
         learned = self._loss is not None and self._loss < self.schedule.bar
         return capped or (inside >= self.schedule.shortest and learned)
 
-    def _measure(self, model: nn.Module, step: int) -> None:
-        experiment, stage = self.collator.experiment, self.collator.stage
+    def _measure(self, model: nn.Module, stage: int, step: int) -> None:
+        experiment = self.collator.experiment
         found: dict[str, Any] = {"stage": stage, "step": step}
         budget = 0 if experiment.curriculum.budgets else None
         for name in experiment.material.evals:
@@ -138,14 +161,38 @@ class Followed:
 
 
 def follow(config: TextConfig) -> Followed:
-    """Reads and checks everything that the config names. An adaptive schedule needs the signal `loss`, as the
-    mean that the trainer logs: the worst position is not known to it."""
-    schedule = config.schedule
-    good = schedule.kind == "fixed" or schedule.signal == "loss"
-    require(good, "schedule.signal", "must be loss: a trainer logs no accuracy on the way")
+    """Reads and checks everything that the config names, and refuses what a trainer would not follow.
+
+    An adaptive schedule needs `signal="loss"` and `judge="mean"`: no more is logged.
+    """
+    _refuse_what_is_not_followed(config)
     with own_files():
         material = find_material(replace(config, iterations=10**9), {})
     experiment = TextExperiment(config, material, torch.device("cpu"))
     collator = CurriculumCollator(experiment)
-    callback = CurriculumCallback(collator, schedule, config.optimizer.reset)
+    callback = CurriculumCallback(collator, config.schedule, config.optimizer.reset)
     return Followed(experiment, material.train, collator, callback)
+
+
+THE_TRAINERS = ("iterations", "batch", "accumulate", "precision", "kernel", "log_every")
+"""Fields that have no effect here: `TrainingArguments` has its own."""
+
+
+def _refuse_what_is_not_followed(config: TextConfig) -> None:
+    schedule, usual = config.schedule, TextConfig()
+    if schedule.kind == "adaptive":
+        require(
+            schedule.signal == "loss", "schedule.signal", "must be loss: a trainer logs no accuracy on the way"
+        )
+        require(schedule.judge == "mean", "schedule.judge", "must be mean: a trainer logs no loss by position")
+        for name in ("stop_early", "last_threshold", "memory"):
+            free = getattr(schedule, name) == getattr(usual.schedule, name)
+            shown = f"schedule.{name.replace('_', '-')}"
+            require(free, shown, "is not followed here: the trainer ends the training and averages its losses")
+    for name in THE_TRAINERS:
+        own = getattr(config, name) == getattr(usual, name)
+        require(own, name.replace("_", "-"), "belongs to the trainer here: name it in its TrainingArguments")
+    settled = replace(config.optimizer, reset=usual.optimizer.reset) == usual.optimizer
+    require(settled, "optimizer", "belongs to the trainer here, all but optimizer.reset")
+    every = "is not followed here: files are measured at stage ends"
+    require(config.evaluation.every is None, "evaluation.every", every)

@@ -1,10 +1,11 @@
-"""`internalize matrix`, `check` and `diagnose` on runs of text: what is left, what it is worth, what broke."""
+"""`internalize matrix` and `check` on runs of text: what is left at every stage, and what it is worth."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -14,21 +15,21 @@ from torch import Tensor
 
 from internalize.configs.files import make_folder, write_output
 from internalize.display.plots import accuracy_shades, new_figure, outline, ticks, write_numbers
-from internalize.display.terminal import PlainConsole, errors_console, percent, results_table
+from internalize.display.terminal import PlainConsole, errors_console, results_table
 from internalize.errors import require
 from internalize.kinds.text.evaluation import (
     TextPredictor,
     chance_of,
     chosen_rows,
     kept_of,
-    right_answers,
+    number_of,
     summarise,
 )
 from internalize.kinds.text.experiment import TextExperiment
 from internalize.kinds.text.open_text import OpenText, measurement_json, open_text
 from internalize.kinds.text.rendering import CutRow
 from internalize.measure.internalization import check_distributional, check_internalization
-from internalize.statistics import SUCCESS
+from internalize.measure.predictor import Prediction
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -157,19 +158,13 @@ def check(arguments: Any) -> int:
         _named(text, arguments.device, field)
         for text, field in ((arguments.fast, "fast"), (arguments.against, "against"))
     )
-    experiment = fast.experiment
-    same = experiment.material.evals == slow.experiment.material.evals
-    require(same, "against", "the two runs were measured on different rows")
-    files = list(experiment.material.evals)
-    name = files[0] if arguments.inputs is None else arguments.inputs
-    require(name in files, "inputs", f"must be one of {', '.join(files)}, got {name!r}")
-    batches = list(_batches(fast, files.index(name), arguments.samples))
+    name = _shared_file(fast, slow, arguments.inputs)
+    quick, thorough = AnswersInWords(fast, name), AnswersInWords(slow, name)
+    batches = list(_batches(fast, name, arguments.samples))
     if arguments.epsilon is None:
-        verdict: Any = check_internalization(fast, slow, batches, exhaustive=False)
+        verdict: Any = check_internalization(quick, thorough, batches, exhaustive=False)
     else:
-        verdict = check_distributional(
-            fast, slow, batches, lambda inputs: right_answers(experiment, inputs), arguments.epsilon
-        )
+        verdict = check_distributional(quick, thorough, batches, quick.right, arguments.epsilon)
     found = {
         "definition": "strict" if arguments.epsilon is None else "distributional",
         "fast": arguments.fast,
@@ -210,119 +205,77 @@ def _named(text: str, device: str, field: str) -> TextPredictor:
     return open_text(form["run"], device, field).predictor(budget, stage)
 
 
-def _batches(predictor: TextPredictor, file: int, most: int | None) -> Iterator[Tensor]:
-    rows = list(predictor.experiment.material.evals.values())[file]
-    count = min(most or len(rows), len(rows))
-    numbers = torch.stack([torch.full((count,), file), torch.arange(count)], 1)
+def _shared_file(fast: TextPredictor, slow: TextPredictor, asked: str | None) -> str:
+    """The file to compare the two on: the one that is asked for, or the first that both have with the same
+    questions and answers. How rows are cut, and what other files there are, makes no difference."""
+    mine, its = (
+        {name: [(row.question, row.answer) for row in rows] for name, rows in texts.items() if name != "train"}
+        for texts in (fast.experiment.material.texts, slow.experiment.material.texts)
+    )
+    both = [name for name in mine if name in its]
+    shared = [name for name in both if mine[name] == its[name]]
+    if asked is not None:
+        have = (
+            f"must be one of {', '.join(both)}, which both runs have"
+            if both
+            else "the runs have none in common"
+        )
+        require(asked in both, "inputs", f"{have}; got {asked!r}")
+        require(asked in shared, "against", f"the two runs have different rows in {asked!r}")
+        return asked
+    have = f"{', '.join(mine)} here, {', '.join(its)} there"
+    require(bool(shared), "against", f"the two runs were measured on different rows ({have})")
+    return shared[0]
+
+
+@dataclass(frozen=True, eq=False)
+class AnswersInWords:
+    """A predictor on the rows of one file. Its answers are compared as texts: two runs may cut them
+    differently."""
+
+    predictor: TextPredictor
+    file: str
+
+    @property
+    def model_class(self) -> str:
+        return self.predictor.model_class
+
+    @property
+    def weights_digest(self) -> str:
+        return self.predictor.weights_digest
+
+    def answer(self, inputs: Tensor) -> Prediction:
+        """(batch, 2) numbers of a file, which is not looked at, and of a row."""
+        rows, experiment = self._rows(inputs), self.predictor.experiment
+        found, budget = self.predictor.write(rows), self.predictor.asked_budget
+        flops = []
+        for row, said in zip(rows, found, strict=True):
+            kept = kept_of(experiment, row, self.predictor.stage, budget)
+            prompt = experiment.material.renderer.prompt(row, kept, budget)
+            flops.append(experiment.costs.answer_flops(len(prompt), said.length))
+        return Prediction(
+            torch.tensor([self._number(said.answer) for said in found]),
+            torch.tensor([said.length for said in found]),
+            torch.tensor(flops, dtype=torch.float64),
+        )
+
+    def right(self, inputs: Tensor) -> Tensor:
+        """(batch,) what should be said."""
+        return torch.tensor([self._number(row.answer) for row in self._rows(inputs)])
+
+    def _rows(self, inputs: Tensor) -> list[CutRow]:
+        rows = self.predictor.experiment.material.evals[self.file]
+        return [rows[row] for _, row in inputs.tolist()]
+
+    def _number(self, answer: Sequence[int] | None) -> int:
+        if answer is None:
+            return number_of(None)
+        words = self.predictor.experiment.material.tokenizer.decode(answer).split()
+        return number_of(tuple(" ".join(words).encode()))
+
+
+def _batches(predictor: TextPredictor, name: str, most: int | None) -> Iterator[Tensor]:
+    files = predictor.experiment.material.evals
+    count = min(most or len(files[name]), len(files[name]))
+    numbers = torch.stack([torch.full((count,), list(files).index(name)), torch.arange(count)], 1)
     yield from numbers.split(predictor.experiment.config.evaluation.batch)
-
-
-# Diagnose --------------------------------------------------------------------------------------------------
-
-HEADLINES = {
-    "internalized": "It internalized: the answer is right, with no word before it.",
-    "succeeded": "It succeeded, with words or pauses before its answers.",
-    "chain not learned": "The chain itself was never learned: stage 1 ended below the bar.",
-    "broke": "The chain was learned, but taking words away broke it.",
-    "unfinished": "The run is not finished.",
-    "failed": "The run failed.",
-}
-UNFINISHED = "internalize resume RUN"
-LEARNED = 0.99
-"""Share of right tokens in training from which on the training rows count as learned."""
-
-
-def diagnose(arguments: Any) -> None:
-    """Stage by stage: iterations, the worst loss, the accuracy at its end; and what to try."""
-    opened = open_text(arguments.run, arguments.device)
-    found = diagnosis(opened)
-    out = arguments.folder(opened.path)
-    out.json("diagnosis", found)
-    arguments.present(found, out, lambda console: _print_diagnosis(console, opened, found))
-
-
-def _print_diagnosis(console: Console, opened: OpenText, found: dict[str, Any]) -> None:
-    console.print(f"[bold]{escape(str(found['headline']))}[/bold]")
-    rows = [
-        [str(s["stage"]), s["label"], f"{s['iterations']:,}", f"{s['worst_loss']:.4f}",
-         percent(s["token_accuracy"]), percent(s["accuracy"])]
-        for s in found["stages"]
-    ]  # fmt: skip
-    heads = ["stage", "shown", "iterations", "worst loss", "in training", "ID"]
-    console.print(results_table(opened.title, heads, rows))
-    for line in found["suggestions"]:
-        console.print(f"try: {escape(line)}", soft_wrap=True)
-
-
-def diagnosis(opened: OpenText) -> dict[str, Any]:
-    run, curriculum = opened.run, opened.experiment.curriculum
-    status = run.status()
-    trained, measured = run.metrics("train").rows, run.metrics("evaluation").rows
-    stages, begun = [], 0
-    for stage in sorted({row["stage"] for row in trained}):
-        last = [row for row in trained if row["stage"] == stage][-1]
-        seen = [row for row in measured if row["stage"] == stage]
-        stages.append(
-            {
-                "stage": stage,
-                "label": curriculum.label(stage),
-                "iterations": last["iteration"] - begun,
-                "worst_loss": last["worst_loss"],
-                "token_accuracy": last["token_accuracy"],
-                "accuracy": seen[-1]["id_accuracy"] if seen else None,
-            }
-        )
-        begun = last["iteration"]
-    verdict, broke = _verdict(status, stages)
-    at = f" It broke at stage {broke} of {curriculum.stages}." if verdict == "broke" else ""
-    return {
-        "run": opened.title,
-        "verdict": verdict,
-        "headline": HEADLINES[verdict] + at,
-        "broke_at": broke,
-        "stages": stages,
-        "suggestions": list(_suggestions(opened, verdict, stages)),
-    }
-
-
-def _suggestions(opened: OpenText, verdict: str, stages: list[dict[str, Any]]) -> Iterator[str]:
-    """What was not tried yet in this run."""
-    config, material = opened.config, opened.experiment.material
-    if verdict == "unfinished":
-        yield UNFINISHED
-    if verdict not in ("chain not learned", "broke"):
-        return
-    seen = stages[-1]["iterations"] and stages[-1]["token_accuracy"] >= LEARNED
-    if seen:
-        yield (
-            f"more training rows: its {len(material.train):,} rows are learned, new ones are not, which is "
-            "learning by heart (also --dropout 0.1, --optimizer.weight-decay 0.1)"
-        )
-    if verdict == "chain not learned":
-        yield "train longer, with a larger --optimizer.lr or --init-std; see data check's warnings"
-        return
-    if opened.experiment.curriculum.pace > 1:
-        yield f"take fewer units away at a stage: --removal.per-stage {opened.experiment.curriculum.pace // 2}"
-    if config.schedule.kind != "adaptive":
-        yield "let stages last until they are learned: --schedule.kind adaptive"
-    elif not seen:
-        yield f"more --iterations or a longer --schedule.cap: stage {stages[-1]['stage']} was not learned"
-    if config.removal.smoothing is None:
-        yield "smooth the removal: --removal.smoothing 4"
-
-
-def _verdict(status: dict[str, Any], stages: list[dict[str, Any]]) -> tuple[str, int | None]:
-    """The stage from which on none passed the bar, where the last did not."""
-    if status["state"] == "failed":
-        return "failed", None
-    if status["state"] != "done":
-        return "unfinished", None
-    summary = status["summary"]
-    if summary["succeeded"]:
-        return ("internalized" if summary["internalized"] else "succeeded"), None
-    broke = None
-    for found in reversed(stages):
-        if (found["accuracy"] or 0.0) > SUCCESS:
-            break
-        broke = int(found["stage"])
-    return ("chain not learned" if broke == 1 else "broke"), broke

@@ -27,7 +27,7 @@ MOST = 100
 """Digits, operators, nodes or symbols of a problem."""
 
 
-def find_problems(text: str, field: str = "name") -> Problems:
+def find_problems(text: str, field: str = "problem") -> Problems:
     """The problems of that name, refused with what would be right."""
     family, _, rest = text.partition(":")
     if family == "multiplication":
@@ -42,8 +42,8 @@ def find_problems(text: str, field: str = "name") -> Problems:
         return Expressions(modulus, operators)
     if family == "reachability":
         nodes, hops = _numbers(r"(\d+):(\d+)", rest or "10:3", text, "reachability:10:3", field)
-        need = hops + SPARE
-        require(nodes >= need, field, f"{hops} hops need at least {need} nodes, got {text!r}")
+        need = 2 * (hops + 1)
+        require(nodes >= need, field, f"two paths of {hops} hops need at least {need} nodes, got {text!r}")
         return Reachability(nodes, hops)
     if family == "semiautomaton":
         task, _, horizon = rest.rpartition(":")
@@ -103,15 +103,14 @@ class AutomatonProblems:
         return {"binomial": replace(self, inputs="binomial:0.8")} if self.task.symbols > 1 else {}
 
 
-SPARE = 3
-"""Nodes that a graph needs beside those of the path: the other candidate and two more."""
-
-
 @dataclass(frozen=True)
 class Reachability:
     """Edges in any order, a start and two nodes, of which one can be reached, over exactly `hops` edges.
 
     `n1 > n4 , n4 > n2 , … : n1 ? n2 n7` is answered `n2`; a step says the node that a hop leads to.
+
+    There are two paths, drawn alike, and each candidate ends one of them. Which path is meant is drawn last:
+    nothing but the start tells the candidates apart, and both have one edge in and none out.
     """
 
     nodes: int = 10
@@ -124,18 +123,17 @@ class Reachability:
     def draw(self, source: random.Random) -> Problem:
         names = [f"n{i}" for i in range(self.nodes)]
         source.shuffle(names)
-        path, others = names[: self.hops + 1], names[self.hops + 1 :]
-        split = source.randint(1, len(others) - 1)
-        dead_ends, apart = others[:split], others[split:]
-        edges = {*pairwise(path)}
-        # a dead end hangs on the path but not on its last node; what is apart leads to anywhere from outside
-        edges |= {(source.choice(path[:-1]), node) for node in dead_ends}
-        for i, node in enumerate(apart):
-            edges.add((node, source.choice([*path, *dead_ends, *apart[:i]])))
-        wrong = source.choice(apart)
-        listed = sorted(edges)
+        long = self.hops + 1
+        paths, spare = [names[:long], names[long : 2 * long]], names[2 * long :]
+        listed = [edge for path in paths for edge in pairwise(path)]
+        hosts = [node for path in paths for node in path[:-1]]  # the candidates stay as they are
+        for node in spare:  # one edge each, to or from what is there: it never joins the two paths
+            edge = (source.choice(hosts), node)
+            listed.append(edge if source.random() < 0.5 else edge[::-1])
+            hosts.append(node)
         source.shuffle(listed)
-        asked = [path[-1], wrong]
+        path = source.choice(paths)
+        asked = [both[-1] for both in paths]
         source.shuffle(asked)
         question = f"{' , '.join(f'{a} > {b}' for a, b in listed)} : {path[0]} ? {' '.join(asked)}"
         return Problem(question, tuple(path[1:]), path[-1])
@@ -159,5 +157,5 @@ class Reachability:
 
     def companions(self) -> Mapping[str, Problems]:
         """As many hops more as the nodes allow, so that no name is new."""
-        more = min(self.hops + 2, self.nodes - SPARE)
+        more = min(self.hops + 2, self.nodes // 2 - 1)
         return {"hops": replace(self, hops=more)} if more > self.hops else {}
