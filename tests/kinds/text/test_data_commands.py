@@ -39,7 +39,7 @@ def test_files_to_measure_on_are_read_with_a_tokenizer_or_without(
         assert "eval id: there is no file" in refuse(capsys, missing)
         assert "must have the form" in refuse(capsys, ["data", "check", rows, "--eval", other, *tokenizer])
         taken = ["data", "check", rows, "--eval", f"train={other}", *tokenizer]
-        assert "the name 'train' belongs to the rows of --data" in refuse(capsys, taken)
+        assert "'train' is the name of the training rows" in refuse(capsys, taken)
         report = check(capsys, rows, "--eval", f"ood={other}", *tokenizer)
         assert report["rows"] == 40  # none of them is held out
         assert "5 of 10 questions of 'ood' occur in training" in report["warnings"]
