@@ -55,6 +55,24 @@ def test_there_and_back_again(method: str) -> None:
             assert [there[at] for at in back] == list(range(6))
 
 
+@pytest.mark.parametrize(("method", "stage", "row"), [("left", 3, 5), ("left", 4, 0), ("right", 4, 3)])
+def test_with_easy_steps_a_new_direct_row_begins_as_the_row_that_knows_the_answer(
+    method: str, stage: int, row: int
+) -> None:
+    """left: the last direct row. right, whose last stage is its first with another direct row: that of q_T."""
+    config = replace(CONFIG, method=method, rehearsal=None, ease=5)
+    experiment = config.build(CPU, {})
+    state = experiment.init(Streams(0))
+    assert state.positions is not None
+    for before in range(1, stage - 1):
+        state.positions.begin_stage(before, before + 1)
+    first = state.positions.first
+    at = row_order(experiment.curriculum, stage - 1).index(row)
+    wanted = state.model.weights()[TABLE][first + at].clone()
+    state.positions.begin_stage(stage - 1, stage)
+    assert torch.equal(state.model.weights()[TABLE][first], wanted)
+
+
 @pytest.mark.parametrize("stage", [2, 3, 4])
 def test_a_rehearsed_step_gives_the_gradient_of_the_naive_computation(stage: int) -> None:
     """A batch of the stage before; against autograd on the weights before any row was moved."""

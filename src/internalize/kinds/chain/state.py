@@ -15,6 +15,7 @@ from internalize.contract import Row
 from internalize.curricula import Curriculum, Progress, ScheduleConfig, Shown
 from internalize.curricula.controller import Control
 from internalize.errors import require, require_count
+from internalize.kinds.chain.data import easy_symbols
 from internalize.measure.ledger import Ledger
 from internalize.models.gpt2 import GPT2
 from internalize.models.language_model import LanguageModel
@@ -321,8 +322,12 @@ class KeptPositions:
         last = place[direct_row(self.curriculum, before)]
         aloud = place[self.curriculum.shown(stage)[0] - 1]
         mean = torch.stack([place[row] for row in range(self.curriculum.horizon)]).mean(0)
-        # where the new step begins as one that changes nothing, what is needed first is what the last row says
-        rows[0] = last if self._eased else last + aloud - mean
+        if not self._eased:
+            rows[0] = last + aloud - mean
+        elif easy_symbols(self.curriculum, stage) == [0]:
+            rows[0] = aloud  # q_1 is hidden and as q_0: the state shown first is reached as it was from q_1
+        else:
+            rows[0] = last  # the new step begins as one that changes nothing: what the last row says is right
 
     def move_weights(self, stage: int, shown: int) -> None:
         """For one step in the format of another stage."""
