@@ -146,7 +146,12 @@ def test_a_rate_at_every_task() -> None:
     assert verdict(test, both) == "confirmed"
     assert verdict(test, [*counts(15, 0, task="C2"), *counts(9, 0, task="C7")]) == "inconclusive"
     assert verdict(test, [*counts(15, 0, task="C2"), *counts(1, 0, task="C7")]) == "contradicted"
-    assert "C2: 15 of 15" in judge([Claim("", "", test)], both)[0].numbers
+    assert (
+        judge([Claim("", "", test)], both)[0].numbers
+        == "A, success ID: 15 of 15 [78 %, 100 %] at each of C2, C7"
+    )
+    apart = judge([Claim("", "", test)], [*counts(15, 0, task="C2"), *counts(9, 0, task="C7")])[0].numbers
+    assert apart == "A, success ID: 15 of 15 [78 %, 100 %] at C2; 9 of 15 [32 %, 84 %] at C7"
 
 
 def test_a_rate_between_two_bars() -> None:

@@ -139,8 +139,20 @@ class Figure:
     def caption_lines(self, tier: Tier) -> list[str]:
         """The caption, the notes, and what differs from the paper."""
         different = self.differences(tier)
-        lines = [self.caption, *self.notes]
+        lines = [self.caption, *self.notes, *self._coverage(tier)]
         return [*lines, f"Differs from the paper: {'; '.join(different)}."] if different else lines
+
+    def _coverage(self, tier: Tier) -> list[str]:
+        """How often runs see an input: the paper's premise is that they see few of them."""
+        from internalize.runs.table import dotted_fields
+
+        cases = [dotted_fields(config) for config in shapes_of(self.tiers.get(tier, ()), later=True)]
+        found = [self.columns(case, cases).get("views_per_input") for case in cases]
+        views = sorted(one for one in found if one is not None)
+        if not views:
+            return []
+        between = " to ".join(dict.fromkeys(f"{end:,.2g}" for end in (views[0], views[-1])))
+        return [f"Samples for each possible input, if all iterations are used: {between}."]
 
 
 ALPHA = 0.05

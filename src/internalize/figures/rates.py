@@ -38,8 +38,12 @@ def _interval_data(found: Rate) -> dict[str, Any]:
 
 
 def _told(label: str, found: Rate) -> str:
+    return f"{label}: {_with_interval(found)}"
+
+
+def _with_interval(found: Rate) -> str:
     exact = clopper_pearson(found.successes, found.trials)
-    return f"{label}: {counted(found)} [{percents(exact.low)}, {percents(exact.high)}]"
+    return f"{counted(found)} [{percents(exact.low)}, {percents(exact.high)}]"
 
 
 @dataclass(frozen=True)
@@ -72,12 +76,26 @@ class _OneBar:
         """Of n runs, how many have the outcome where the claim is truest."""
         return n if self.side == "greater" else 0
 
-    def _parts(self, rows: Sequence[FigureRow]) -> dict[str, Rate]:
+    def _parts(self, rows: Sequence[FigureRow]) -> dict[Any, Rate]:
         members = self.group.of(rows)
         found = {
             value: rate(part_of(members, self.by, value), self.outcome) for value in values_at(members, self.by)
         }
-        return {part_label(self.group, self.by, value): of for value, of in found.items() if of.trials}
+        return {value: of for value, of in found.items() if of.trials}
+
+    def _numbers(self, parts: dict[Any, Rate]) -> str:
+        """`E2E, success ID: 0 of 10 [0 %, 31 %] at each of C3 T=17, C4 T=13`: what is alike is said once."""
+        if self.by is None:
+            return _told(self.group.label, parts[None])
+        alike: dict[Rate, list[str]] = {}
+        for value, found in parts.items():
+            where = value if isinstance(value, str) else f"{in_words(self.by)} {value}"
+            alike.setdefault(found, []).append(where)
+        told = [
+            f"{_with_interval(found)} at {'each of ' if len(places) > 1 else ''}{', '.join(places)}"
+            for found, places in alike.items()
+        ]
+        return f"{self.group.label}, {in_words(self.outcome)}: {'; '.join(told)}"
 
     def outcome_of(self, rows: Sequence[FigureRow]) -> TestOutcome | None:
         parts = self._parts(rows)
@@ -87,8 +105,10 @@ class _OneBar:
         return TestOutcome(
             claimed=max(binomial(found, self.bar, self.side) for found in parts.values()),
             opposite=min(1.0, min(against) * len(against)),  # one part that says the contrary is enough
-            numbers=", ".join(_told(label, found) for label, found in parts.items()),
-            data={label: _interval_data(found) for label, found in parts.items()},
+            numbers=self._numbers(parts),
+            data={
+                part_label(self.group, self.by, value): _interval_data(found) for value, found in parts.items()
+            },
         )
 
     def detects(self, planned: Sequence[FigureRow], level: float) -> str:
