@@ -159,13 +159,14 @@ def test_success_with_words_is_marked(tmp_path: Path, capsys: Output) -> None:
         "stage": 2,
         "stages": 4,
         "response_length": 4.0,
+        "views_per_input": 0.0312,
     }
     done_run(tmp_path, "left", 0, 0.99, **speaks)
     done_run(tmp_path, "left", 1, 0.99, **{**speaks, "internalized": True, "response_length": 2.0})
     done_run(tmp_path, "cot", 0, 0.99, **{**speaks, "stage": 1, "stages": 1})
     assert main(["runs", "--out", str(tmp_path)]) == 0
     _, *rows, remark, _ = capsys.readouterr().out.splitlines()
-    assert [row.split()[-4] for row in rows] == ["4.0", "4.0!", "2.0"]
+    assert [row.split()[-5:-3] for row in rows] == [["4.0", "0.031"], ["4.0!", "0.031"], ["2.0", "0.031"]]
     assert remark.startswith("! right only while it still speaks")
 
 

@@ -57,8 +57,8 @@ class Selection:
 class RunsArguments:
     """List runs: all of them, or those of a task, a method, a state or an accuracy.
 
-    tokens: the length of an answer. cost: operations of the training until the answer came at once; > means
-    that after so many it did not."""
+    tokens: the length of an answer. views: samples trained on for each possible input. cost: operations of the
+    training until the answer came at once; > means that after so many it did not."""
 
     which: Annotated[Selection, tyro.conf.arg(name="")] = field(default_factory=Selection)
     sort: Order = "name"

@@ -27,7 +27,7 @@ from internalize.runs.table import Table, flat
 
 # All of them: plain text, since a framed table of ten thousand runs would take many seconds --------------
 
-HEADINGS = ("run", "task", "T", "method", "seed", "state", "ID", "OOD", "tokens", "cost", "took")
+HEADINGS = ("run", "task", "T", "method", "seed", "state", "ID", "OOD", "tokens", "views", "cost", "took")
 TOKENS = HEADINGS.index("tokens")
 LEFT = {"run", "task", "method", "state"}
 SHORT_HASH = 8
@@ -67,14 +67,15 @@ def listing(
         return "\n".join([*text, *remark])
     short = [(_short_name(entry), *row[1:]) for entry, row in zip(entries, rows, strict=True)]
     text = _aligned(short)
-    if max(map(len, text)) > columns:
-        text = _aligned(short, without="cost")
+    for without in (("views",), ("views", "cost")):
+        if max(map(len, text)) > columns:
+            text = _aligned(short, without)
     return "\n".join([*text, *remark, WHOLE_NAMES])
 
 
-def _aligned(rows: Sequence[Sequence[str]], without: str | None = None) -> list[str]:
-    """The headings and the rows as lines, every column as wide as its widest cell; one column may stay out."""
-    shown = [i for i, heading in enumerate(HEADINGS) if heading != without]
+def _aligned(rows: Sequence[Sequence[str]], without: Sequence[str] = ()) -> list[str]:
+    """The headings and the rows as lines, every column as wide as its widest cell. without: left out."""
+    shown = [i for i, heading in enumerate(HEADINGS) if heading not in without]
     table = [[row[i] for i in shown] for row in (HEADINGS, *rows)]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     sides = ["<" if heading in LEFT else ">" for heading in table[0]]
@@ -105,6 +106,7 @@ def _cells(entry: Entry, so_far: Row) -> tuple[str, ...]:
         _so_far(so_far, "id_accuracy", "accuracy") or _accuracy(entry.accuracy, entry.summary, "id_accuracy"),
         _so_far(so_far, "ood_accuracy") or _accuracy(entry.ood_accuracy, entry.summary, "ood_accuracy"),
         _so_far(so_far, "id_response_length") or _tokens(entry.summary),
+        _views(entry.summary),
         _cost(entry.summary),
         "–" if entry.seconds is None else duration(entry.seconds),
     )
@@ -130,6 +132,14 @@ def _tokens(summary: dict[str, Any]) -> str:
     if not isinstance(tokens, int | float):
         return "–"
     return f"{tokens:.1f}{SPEAKS if still_speaking(summary) else ''}"
+
+
+def _views(summary: dict[str, Any]) -> str:
+    """How many samples were trained on for each possible input."""
+    views = summary.get("views_per_input")
+    if not isinstance(views, int | float):
+        return "–"
+    return f"{views:,.0f}" if views >= 10 else f"{views:.2g}"
 
 
 def _cost(summary: dict[str, Any]) -> str:
