@@ -97,6 +97,19 @@ def test_what_was_chosen_on() -> None:
         assert f"| {' | '.join([place, row['model.depth'], *cost, *accuracies])} |" in notes
 
 
+def test_left_and_right_on_a_seed_for_choosing() -> None:
+    notes = text_of("docs/lab-notes.md")
+    rows = rows_of("laptop/choose-sides.csv")
+    assert len(rows) == 8
+    for row in rows:
+        place = f"{row['task'][0]}_{row['task'][1:]}, {row['horizon']}"
+        positions = "kept" if row["keep_positions"] == "True" else "absolute"
+        line = f"| {place} | {row['method']} | {positions} | {int(row['result.iterations']):,} | "
+        accuracies = [f"{100 * float(row[f'{kind}_accuracy']):.1f} %" for kind in ("id", "ood")]
+        ended = f"internalized: {', '.join(accuracies)} |" if row["internalized"] == "True" else "**lost** at "
+        assert line + ended in notes
+
+
 def test_what_the_demo_shows() -> None:
     runs = [json.loads(text_of(f"results/demo/seed-{seed}.json")) for seed in range(10)]
     ways = {"cot": "out loud (CoT)", "e2e": "at once, untaught (E2E)", "left": "words taken away (left)"}
