@@ -26,6 +26,7 @@ from internalize.figures.cases import (
     TWO_LAYERS,
     Grid,
     Tiers,
+    values_of,
     with_horizons,
 )
 from internalize.figures.figure import (
@@ -39,7 +40,7 @@ from internalize.figures.figure import (
 )
 from internalize.figures.numbers import Larger, MeanBeyond
 from internalize.figures.rates import Alike, MoreOften, RateAbove
-from internalize.figures.rows import FigureRow, chain_columns, group, rate
+from internalize.figures.rows import TOY_SCALE, FigureRow, chain_columns, group, rate
 from internalize.kinds.chain.presets import without_stages
 
 if TYPE_CHECKING:
@@ -192,8 +193,10 @@ def columns(row: FigureRow, cases: Sequence[FigureRow]) -> dict[str, Any]:
 
 def draw(material: DrawingMaterial) -> Drawing:
     """Success rates ID and OOD, and the length of the answers; a cluster for each task and horizon."""
-    places = list(dict.fromkeys((row["task"], row["horizon"]) for row in material.rows))
-    names = [f"{task_name(task)}\nT={horizon}" for task, horizon in places]
+    toys = {(row["task"], row["horizon"]): row.get("scale") == TOY_SCALE for row in material.rows}
+    order = values_of(material.rows, "task")
+    places = sorted(toys, key=lambda place: (order.index(place[0]), place[1]))
+    names = [f"{task_name(place[0])}\nT={place[1]}{' (toy)' * toys[place]}" for place in places]
     methods = {method: label for method, label in METHODS.items() if group("", method=method).of(material.rows)}
     figure, axes = new_figure(3, 1, width=max(6.5, 1.3 * len(places) + 1), height=8.2, sharex=True)
     for axis, (outcome, title) in zip(
@@ -234,7 +237,7 @@ FIGURE = Figure(
     caption=(
         "Chain of thought (CoT), end to end (E2E) and internalization by the left curriculum: the share of "
         "runs with more than 95 % final-state accuracy, in distribution and out of it (Wilson intervals, "
-        "95 %), and the mean length of the answers."
+        "95 %), and the mean length of the answers. A mark at 0: none of the runs. No mark: not run."
     ),
     claims=CLAIMS,
     notes=["The paper names S_3 and speaks of C_2, C_7 and C_18; which others it ran is our reading."],
