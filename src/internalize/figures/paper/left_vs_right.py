@@ -132,6 +132,7 @@ CLAIMS = [
         "state keeps its place.",
         Sooner(encoded("right", "kept"), RIGHT),
         [works(LEFT)],
+        headline=True,
     ),
     Claim(
         "moving-place-harms-left",
