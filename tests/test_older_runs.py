@@ -92,6 +92,7 @@ def test_the_list_for_people_says_the_same(runs: Path, capsys: pytest.CaptureFix
         "ID",
         "OOD",
         "tokens",
+        "views",
         "cost",
         "took",
     ]

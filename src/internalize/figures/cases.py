@@ -164,6 +164,16 @@ def _one(value: Any) -> str:
     return f"{value:,}" if is_count else str(value)
 
 
+def coverage(views: Sequence[float | None]) -> list[str]:
+    """A line for a caption: how often a run sees an input, from the case that sees least to the one that sees
+    most. None: a case of which this is not known."""
+    known = sorted(one for one in views if one is not None)
+    if not known:
+        return []
+    between = " to ".join(dict.fromkeys(f"{end:,.2g}" for end in (known[0], known[-1])))
+    return [f"Samples for each possible input, if all iterations are used: {between}."]
+
+
 # Smoke: seconds for all figures together; nothing is learned
 
 SMOKE = ChainConfig(

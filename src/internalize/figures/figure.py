@@ -8,7 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from internalize.errors import require
-from internalize.figures.cases import Grid, Tier, Tiers, differences, planned_rows, shapes_of, sweep_from
+from internalize.figures.cases import (
+    Grid,
+    Tier,
+    Tiers,
+    coverage,
+    differences,
+    planned_rows,
+    shapes_of,
+    sweep_from,
+)
 from internalize.figures.rows import (
     PAPER_SCALE,
     TOY_SCALE,
@@ -147,12 +156,7 @@ class Figure:
         from internalize.runs.table import dotted_fields
 
         cases = [dotted_fields(config) for config in shapes_of(self.tiers.get(tier, ()), later=True)]
-        found = [self.columns(case, cases).get("views_per_input") for case in cases]
-        views = sorted(one for one in found if one is not None)
-        if not views:
-            return []
-        between = " to ".join(dict.fromkeys(f"{end:,.2g}" for end in (views[0], views[-1])))
-        return [f"Samples for each possible input, if all iterations are used: {between}."]
+        return coverage([self.columns(case, cases).get("views_per_input") for case in cases])
 
 
 ALPHA = 0.05
