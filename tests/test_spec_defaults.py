@@ -121,7 +121,7 @@ def test_the_main_figure_has_thirty_seeds_and_s3_four_times_the_iterations() -> 
         assert seeds == tuple(range(200, 230))
         assert config.iterations == (200_000 if config.task == "S3" else 50_000)
         rest = replace(ChainConfig(), task=config.task, horizon=config.horizon, method=config.method)
-        assert replace(config, iterations=50_000) == rest
+        assert replace(config, iterations=50_000, seed=0) == rest
 
 
 def test_a_run_succeeds_above_95_percent() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
@@ -164,10 +164,14 @@ def _one(value: Any) -> str:
     return f"{value:,}" if is_count else str(value)
 
 
-def coverage(views: Sequence[float | None]) -> list[str]:
+def coverage(
+    grids: Sequence[Grid], columns: Callable[[FigureRow, Sequence[FigureRow]], dict[str, Any]]
+) -> list[str]:
     """A line for a caption: how often a run sees an input, from the case that sees least to the one that sees
-    most. None: a case of which this is not known."""
-    known = sorted(one for one in views if one is not None)
+    most. The paper's premise is that runs see few of them."""
+    cases = [dotted_fields(config) for config in shapes_of(grids, later=True)]
+    found = [columns(case, cases).get("views_per_input") for case in cases]
+    known = sorted(one for one in found if one is not None)
     if not known:
         return []
     between = " to ".join(dict.fromkeys(f"{end:,.2g}" for end in (known[0], known[-1])))

@@ -148,15 +148,8 @@ class Figure:
     def caption_lines(self, tier: Tier) -> list[str]:
         """The caption, the notes, and what differs from the paper."""
         different = self.differences(tier)
-        lines = [self.caption, *self.notes, *self._coverage(tier)]
+        lines = [self.caption, *self.notes, *coverage(self.tiers.get(tier, ()), self.columns)]
         return [*lines, f"Differs from the paper: {'; '.join(different)}."] if different else lines
-
-    def _coverage(self, tier: Tier) -> list[str]:
-        """How often runs see an input: the paper's premise is that they see few of them."""
-        from internalize.runs.table import dotted_fields
-
-        cases = [dotted_fields(config) for config in shapes_of(self.tiers.get(tier, ()), later=True)]
-        return coverage([self.columns(case, cases).get("views_per_input") for case in cases])
 
 
 ALPHA = 0.05
