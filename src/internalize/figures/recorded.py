@@ -27,8 +27,9 @@ def recorded_runs(results: Path, figure: Figure) -> dict[str, RecordedRun]:
     require(results.is_dir(), "recorded", f"no folder {results}: name one that holds finished figures")
     found: dict[str, RecordedRun] = {}
     for name in (figure.name, *NAMES):
-        if name in NAMES and find_figure(name).columns_of_run is not figure.columns_of_run:
-            continue
+        known = find_figure(name) if name in NAMES else figure
+        if known.table is not None or known.columns_of_run is not figure.columns_of_run:
+            continue  # a table that was computed, not trained, or with other columns
         for folder in (name, *(f"{name}-{tier}" for tier in TIERS)):
             table = results / folder / f"{name}.csv"
             if table.is_file():

@@ -42,7 +42,7 @@ EASY_STEPS = replace(
 )
 """Heads of size 4, on which rotary positions can act. The plain left curriculum is lost with them before its
 last stage; with easy steps it comes through, also without kept positions, whose place is the question here."""
-METHODS = ("left", "inductive", "right")
+METHODS = ("left", "right", "inductive")
 OTHER_POSITIONS = ("rotary", "none")
 SIDES = ("left", "right")
 ABLATION = {"method": SIDES, "model.positions": OTHER_POSITIONS}
@@ -89,6 +89,7 @@ ENCODINGS = {
     "rotary": "rotary",
     "none": "no positions",
 }
+TITLES = {"kept": "kept by every state", "end": "counted from the end"}
 LEFT, RIGHT = encoded("left", "absolute"), encoded("right", "absolute")
 INDUCTIVE_CELL = group("inductive", method="inductive", encoding="absolute")
 LEFT_CELL = group("left", method="left", encoding="absolute", beside_inductive=True)
@@ -196,8 +197,8 @@ def draw(material: DrawingMaterial) -> Drawing:
             here = group("", task=task, encoding=encoding).of(timed)
             curves = {method: waits_of(group("", method=method).of(here)) for method in SIDES}
             waiting_curves(axis, curves, until=max((row["iterations"] for row in here), default=None))
-            axis.set_title(f"{task_name(task)}: {ENCODINGS[encoding]}", fontsize=10)
-            axis.legend(fontsize=8, loc="upper left")
+            axis.set_title(f"{task_name(task)}, positions {TITLES.get(encoding, encoding)}", fontsize=10)
+            axis.legend(fontsize=8, loc="center right")
             axis.set_ylabel(axis.get_ylabel() if axis is line[0] else "")
     if cells:
         for axis in axes[1:, -1]:
@@ -214,7 +215,7 @@ def draw(material: DrawingMaterial) -> Drawing:
             bars,
             what="runs that have internalized" if alone else "",
         )
-        axes[0][-1].set_title("equal stages, absolute", fontsize=10)
+        axes[0][-1].set_title("equal stages, no easy steps", fontsize=10)
         axes[0][-1].legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.12))
     return figure
 
