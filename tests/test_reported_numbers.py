@@ -110,6 +110,22 @@ def test_left_and_right_on_a_seed_for_choosing() -> None:
         assert line + ended in notes
 
 
+def test_why_right_fails() -> None:
+    document = text_of("docs/figures.md")
+    rows = [row for row in rows_of("left-vs-right/left-vs-right.csv") if row["task"] == "C7"]
+    lines = {
+        ("left", "absolute"): "left, absolute positions | stays",
+        ("right", "absolute"): "right, absolute positions | moves",
+        ("right", "kept"): "right, every state keeps its place | stays",
+        ("left", "end"): "left, positions counted from the end | moves",
+    }
+    assert {(row["method"], row["encoding"]) for row in rows} == set(lines)
+    for (method, encoding), words in lines.items():
+        here = [row for row in rows if (row["method"], row["encoding"]) == (method, encoding)]
+        ended = spread(numbers(here, "result.iterations"), ",.0f")
+        assert f"| {words} | {count(here)} | {ended} |" in document
+
+
 def test_what_the_demo_shows() -> None:
     runs = [json.loads(text_of(f"results/demo/seed-{seed}.json")) for seed in range(10)]
     ways = {"cot": "out loud (CoT)", "e2e": "at once, untaught (E2E)", "left": "words taken away (left)"}
