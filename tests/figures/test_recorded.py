@@ -113,3 +113,9 @@ def test_runs_for_later_that_came_first_are_kept_in_the_table(tmp_path: Path) ->
     assert sorted((row["horizon"], row["seed"]) for row in joined.material.rows) == [(3, 0), (4, 0), (4, 1)]
     assert joined.early == []
     assert not any("not_judged_yet" in row for row in joined.material.rows)
+
+
+def test_tables_that_were_computed_hold_no_runs() -> None:
+    """That of construction-size has orders in its rows; the figure of hints derives its columns as it does."""
+    results = Path(__file__).resolve().parents[2] / "results"
+    assert len(recorded_runs(results, find_figure("mlp-hints"))) >= 36
