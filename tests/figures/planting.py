@@ -90,10 +90,15 @@ def _scatter(row: Row) -> Row:
 
 
 def _mixture(row: Row) -> Row:
-    if row["method"] == "left":
+    """Whoever saw long chains to the end can still write them; the curriculum has forgotten them."""
+    curriculum, rehearsed = (row["way"] == way for way in ("curriculum", "rehearsed"))
+    if curriculum and not row.get("length_token"):
         return chain(row, 0.7, ood=0.1)
-    asked_for_it = {"chain_id_accuracy": 1.0, "chain_ood_accuracy": 1.0}
-    return {**chain(row, 0.8, ood=0.2), **asked_for_it, "chain_response_length": row["horizon"] + 1.0}
+    found = chain(row, 1.0 if curriculum or rehearsed else 0.8, ood=0.1 if curriculum else 0.2)
+    written = 0.3 if curriculum else 1.0
+    asked_for_it = {"chain_id_accuracy": written, "chain_ood_accuracy": written}
+    length = {"chain_response_length": row["horizon"] + 1.0}
+    return {**found, **({"ood_accuracy": 0.95} if rehearsed else {}), **asked_for_it, **length}
 
 
 def _left_vs_right(row: Row) -> Row:

@@ -84,7 +84,8 @@ def test_where_nothing_is_learned_nothing_is_confirmed(name: str) -> None:
             "chain_ood_accuracy": 1.0,
             "chain_response_length": row["horizon"] + 1.0,
         }
-        more = asked if row["method"] == "mixture" else {"ood_gap_trend": 0.001 * (row["seed"] - 7)}
+        told = row["method"] == "mixture" or row.get("length_token")
+        more = asked if told else {"ood_gap_trend": 0.001 * (row["seed"] - 7)}
         return {**chain(row, good, chance=row["chance"]), **more, "stages_passed": 0.3}
 
     judged = judge(figure.claims, plant(figure, "laptop", lost))
