@@ -57,7 +57,7 @@ def find_figure(name: str) -> Figure:
 
 # The list --------------------------------------------------------------------------------------------------
 
-LISTED: tuple[Literal["laptop", "paper"], ...] = ("laptop", "paper")
+LISTED: tuple[Literal["paper", "laptop"], ...] = ("laptop", "paper")
 """Tiers whose runs the list tells of."""
 VERDICT = "verdict.json"
 """The file by which a folder of results is known."""

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from internalize.tasks.hints import HintedTask
 
 Method = Literal["direct", "curriculum", "mixture"]
-PresetName = Literal["laptop", "paper"]
+PresetName = Literal[
+    "paper", "laptop"
+]  # as for chains: typing takes two orders for one type, and shows the first
 
 
 @dataclass(frozen=True)
