@@ -64,9 +64,10 @@ class Multiplication:
             part = a * int(digit) * 10**i
             total += part
             words = reversed_digits(part, places)
-            inner = 0 < i < self.right - 1
-            after = f" ( {reversed_digits(total, places)} )" if inner else ""
-            steps.append(f"+ {words}{after}" if i else words)
+            steps.append(f"+ {words}" if i else words)
+            if 0 < i < self.right - 1:
+                # a step of its own: a sum tells what was carried in the products before it
+                steps.append(f"( {reversed_digits(total, places)} )")
         question = f"{reversed_digits(a, self.left)} * {reversed_digits(b, self.right)}"
         return Problem(question, tuple(steps), reversed_digits(a * b, self.left + self.right))
 
