@@ -166,6 +166,8 @@ def _how_it_ended(row: FigureRow, chance: float) -> dict[str, Any]:
         found["chain_ood_succeeded"] = row["chain_ood_accuracy"] > SUCCESS
         whole = round(row["chain_response_length"]) == row["horizon"] + 1  # all states and EOS
         found["both_succeeded"] = bool(row["internalized"]) and found["chain_succeeded"] and whole
+    if row.get("iterations_until") is not None:  # a row of a table; of a run, its curves are needed first
+        found["operations_until"] = operations_until(row)
     return found
 
 
@@ -242,7 +244,7 @@ DISTRIBUTIONAL = 0.05
 
 def chain_outcomes(row: FigureRow, run: Run) -> dict[str, Any]:
     """chain_learned, stages_passed, only_distributional; and until the run internalized (or its budget ended,
-    if not happened): iterations_until."""
+    if not happened): iterations_until, operations_until."""
     if row["kind"] != "chain":
         return {}
     curriculum = find_curriculum(row["method"], row["horizon"], {})[0]
@@ -260,6 +262,7 @@ def chain_outcomes(row: FigureRow, run: Run) -> dict[str, Any]:
     if not curriculum.length_hint and curriculum.shown(curriculum.stages) == (row["horizon"],):
         wait = until_internalized(evaluations, curriculum.stages, bool(row["internalized"]), row["iterations"])
         found |= {"happened": wait.happened, "iterations_until": wait.time}
+        found["operations_until"] = operations_until({**row, **found})
     return found
 
 
@@ -288,6 +291,17 @@ def until_internalized(
         if passed[place] and passed[place + 1]:
             return Waiting(float(evaluation["iteration"]), True)
     return Waiting(float(budget), False)
+
+
+def operations_until(row: FigureRow) -> int | None:
+    """Operations of the training up to the iteration that iterations_until names, as the run counted them.
+
+    None where nothing was counted at that iteration: the run was begun before costs were counted, or it was
+    given up before its budget ended.
+    """
+    ends = ("iterations_to_internalize", "operations_to_internalize")
+    counted_at, spent = ends if row["happened"] else ("result.iterations", "operations")
+    return row.get(spent) if row.get(counted_at) == row["iterations_until"] else None
 
 
 def is_only_distributional(row: FigureRow, first: Evaluation) -> bool | None:
