@@ -98,7 +98,7 @@ WORDS = {
     "above_chance": "ID accuracy above chance",
     "near_chance": "accuracy within 10 points of chance",
     "keeps_ood": "a drop of less than 5 points from ID to OOD accuracy",
-    "only_distributional": "internalization in the distributional sense alone",
+    "only_distributional": "an accuracy within 5 points of the chain's but below 100 %",
     "h_succeeded": "success of h(x)",
     "h_folded_succeeded": "success of h(x) with the neutral hints folded in",
     "both_succeeded": "success in both ways",
@@ -239,7 +239,8 @@ def scale_of_all(scales: Iterable[Scale]) -> Scale:
 
 Evaluation = Mapping[str, Any]
 DISTRIBUTIONAL = 0.05
-"""ε of the distributional definition: the answer at once may err so much more often than the chain."""
+"""ε of the distributional definition: the rates of error of the answer at once and of the chain differ by no
+more."""
 
 
 def chain_outcomes(row: FigureRow, run: Run) -> dict[str, Any]:
@@ -305,11 +306,13 @@ def operations_until(row: FigureRow) -> int | None:
 
 
 def is_only_distributional(row: FigureRow, first: Evaluation) -> bool | None:
-    """Of a run that internalized: whether its answers err on D hardly more than its chain did, and yet do err.
+    """Of a run that internalized: whether its answers err on D about as often as its chain did, and yet do err.
 
-    One error on one input refutes the strict definition. None where the run did not internalize.
+    The distributional definition compares two risks, which are these rates of error. The strict one compares
+    answers with those of the chain: a wrong answer refutes it wherever the chain is right. None where the run
+    did not internalize.
     """
     if not row["internalized"]:
         return None
-    close = first["id_accuracy"] - row["id_accuracy"] <= DISTRIBUTIONAL
+    close = abs(first["id_accuracy"] - row["id_accuracy"]) <= DISTRIBUTIONAL
     return bool(close and min(row["id_accuracy"], row["ood_accuracy"]) < 1)
