@@ -144,6 +144,8 @@ def waiting_curves(
 
 def waiting_marks(axis: Axes, places: Sequence[str], series: Mapping[str, Sequence[Sequence[Waiting]]]) -> None:
     """One mark for each run at its time, open where the event never came; a cluster for each place."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
     width = 0.8 / max(1, len(series))
     for i, (name, clusters) in enumerate(series.items()):
         colour, marker = PALETTE[i % len(PALETTE)], MARKERS[i % len(MARKERS)]
@@ -152,32 +154,30 @@ def waiting_marks(axis: Axes, places: Sequence[str], series: Mapping[str, Sequen
             for shown, face in ((True, colour), (False, "none")):
                 times = [wait.time for wait in waits if wait.happened == shown]
                 style: dict[str, Any] = {"facecolors": face, "edgecolors": colour, "marker": marker}
-                axis.scatter([x] * len(times), times, s=22, alpha=0.7, linewidths=0.9, zorder=3, **style)
+                axis.scatter([x] * len(times), times, s=22, alpha=0.6, linewidths=0.9, zorder=3, **style)
         axis.scatter([], [], color=colour, marker=marker, s=22, label=name)
     axis.set_yscale("log")
+    axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 4)))
+    axis.yaxis.set_major_formatter(lambda value, _: f"{value / 1000:g}")
+    axis.yaxis.set_minor_formatter(NullFormatter())
     axis.set_xticks(range(len(places)), places)
-    axis.set_ylabel("iterations until internalized")
+    axis.set_ylabel("thousand iterations until internalized")
     axis.grid(axis="x", visible=False)
 
 
 def accuracy_scatter(
     axis: Axes, points: Sequence[tuple[float, float, str, str]], chance: float, corner: bool = False
 ) -> None:
-    """ID against OOD accuracy, a mark for each run (ID, OOD, its colour, its marker); the bar and chance as
-    lines.
+    """ID against OOD accuracy, an open mark for each run (ID, OOD, its colour, its marker), so that others are
+    seen through it; the bar and chance as lines.
 
     corner: only the upper corner, enlarged, where most runs that learn at all end.
     """
     low = CORNER if corner else max(0.0, chance - 0.15)
     for x, y, colour, marker in points:
         if min(x, y) >= low:
-            face = "none" if marker == "x" else colour
-            style: dict[str, Any] = (
-                {"facecolors": face, "edgecolors": colour} if marker != "x" else {"color": colour}
-            )
-            axis.scatter(
-                [x], [y], marker=marker, s=38, alpha=0.8, linewidths=1.0, zorder=3, clip_on=False, **style
-            )
+            style: dict[str, Any] = {"facecolors": "none", "edgecolors": colour, "marker": marker}
+            axis.scatter([x], [y], s=38, linewidths=1.1, zorder=3, clip_on=False, **style)
     for bar, line in ((SUCCESS, "--"), (chance, ":")):
         axis.axvline(bar, color=QUIET, linewidth=0.8, linestyle=line, zorder=0)
         axis.axhline(bar, color=QUIET, linewidth=0.8, linestyle=line, zorder=0)
