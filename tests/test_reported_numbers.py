@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
 
 import pytest
 
@@ -124,6 +125,23 @@ def test_why_right_fails() -> None:
         here = [row for row in rows if (row["method"], row["encoding"]) == (method, encoding)]
         ended = spread(numbers(here, "result.iterations"), ",.0f")
         assert f"| {words} | {count(here)} | {ended} |" in document
+
+
+def test_what_a_wide_mlp_costs_in_operations() -> None:
+    """A ratio for each order, of mean logarithms over the runs that internalized."""
+    rows = [row for row in rows_of("orders/orders.csv") if row["happened"] == "True"]
+    ratios = []
+    for task in {row["task"] for row in rows}:
+        wide, narrow = (
+            fmean(math.log(float(row["operations_until"])) for row in rows if (row["task"], row["wide"]) == own)
+            for own in ((task, "True"), (task, "False"))
+        )
+        ratios.append(wide - narrow)
+    told = " ".join(text_of("docs/figures.md").split())
+    assert (
+        f"{math.exp(fmean(ratios)):.2f} times (the geometric mean over the orders, of the {len(rows)} runs"
+        in told
+    )
 
 
 def test_what_the_demo_shows() -> None:

@@ -6,6 +6,8 @@ from typing import Any, cast
 
 import pytest
 
+from internalize.display.charts import accuracy_over_stages
+from internalize.display.plots import new_figure
 from internalize.figures.figure import judge
 from internalize.figures.paper import find_figure
 from internalize.figures.paper.ood_degradation import ood_columns
@@ -72,6 +74,20 @@ def test_a_run_that_is_lost_half_way_counts_as_far_as_it_came() -> None:
     assert (found["happened"], found["iterations_until"]) == (False, 900)
     few = [1.0, 0.99, *[0.4] * (STAGES - 2)]
     assert columns_of(few, few)["ood_gap_trend"] is None
+
+
+def test_the_picture_is_strong_as_far_as_the_trend_goes() -> None:
+    """Short of 95 % at stage 4 and at the last two: the trend has three stages, the line six, three faint."""
+    ended = [1.0, 0.99, 0.98, 0.94, 0.97, 0.96, 0.5, 0.4]
+    found, ends = columns_of(ended, ended), [_evaluation(i + 1, a, a) for i, a in enumerate(ended)]
+    _, axis = new_figure()
+    accuracy_over_stages(axis, [ends], [found["stages_kept"]], 1 / 3)
+    run, faint, median, faint_median = axis.get_lines()[:4]
+    assert found["stages_kept"] == 3
+    for strong, weak in ((run, faint), (median, faint_median)):
+        assert strong.get_xdata().tolist() == [1, 2, 3]
+        assert weak.get_xdata().tolist() == [3, 4, 5, 6]  # it goes on where the other ends
+        assert weak.get_alpha() < strong.get_alpha() / 2
 
 
 def test_a_worse_curriculum_at_depth_one_is_no_effect_of_depth() -> None:

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from internalize import Execution, train
+from internalize.curricula import ScheduleConfig
+from internalize.figures.cases import Grid
+from internalize.figures.figure import Figure
+from internalize.figures.results import read
 from internalize.figures.rows import (
     last_stage_passed,
+    operations_until,
     scale_of,
     scale_of_all,
     stage_ends,
     until_internalized,
     views_per_input,
 )
+from internalize.kinds.chain.config import ChainConfig, EvaluationConfig, OptimizerConfig
+from internalize.measure.cost import training_flops
+from internalize.models.config import ModelConfig
 from internalize.statistics import Waiting
 
 
@@ -42,6 +52,59 @@ def test_the_first_measurement_that_the_next_confirms(
     entries: list[tuple[int, int, float]], at_the_end: bool, expected: Waiting
 ) -> None:
     assert until_internalized(measured(*entries), 3, at_the_end, 1_000) == expected
+
+
+COUNTED = {"iterations": 1_000, "result.iterations": 1_000, "operations": 9_000}
+WITH_EVENT = {"iterations_to_internalize": 200, "operations_to_internalize": 1_700}
+NEVER = {"iterations_to_internalize": None, "operations_to_internalize": None}
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        ({**COUNTED, **WITH_EVENT, "happened": True, "iterations_until": 200.0}, 1_700),
+        ({**COUNTED, **WITH_EVENT, "happened": True, "iterations_until": 300.0}, None),  # of another moment
+        ({**COUNTED, **NEVER, "happened": False, "iterations_until": 1_000.0}, 9_000),
+        # given up early: what the rest of its budget would have cost is not known
+        ({**COUNTED, **NEVER, "result.iterations": 400, "happened": False, "iterations_until": 1_000.0}, None),
+        ({"iterations": 1_000, "happened": True, "iterations_until": 200.0}, None),  # before costs were counted
+        ({"iterations": 1_000, "happened": False, "iterations_until": 1_000.0}, None),
+    ],
+)
+def test_operations_are_those_counted_at_that_iteration_or_none(
+    row: dict[str, Any], expected: int | None
+) -> None:
+    assert operations_until(row) == expected
+
+
+SMALL = ChainConfig(
+    task="C2",
+    horizon=2,
+    iterations=400,
+    batch=32,
+    model=ModelConfig(depth=1, width=16, heads=4, init_std=0.2),
+    schedule=ScheduleConfig(kind="fixed"),
+    optimizer=OptimizerConfig(lr=5e-3),
+    evaluation=EvaluationConfig(every=50, samples=50, final_samples=100),
+    kernel="plain",
+)
+"""Two stages of 200 iterations: q_1, q_2 and EOS; then q_2 and EOS."""
+
+
+def test_operations_until_a_small_run_internalized(tmp_path: Path) -> None:
+    """By hand: so many steps on three answer tokens, so many on two; a table with another number is mended."""
+    figure = Figure("own", "", "", {"laptop": [Grid(SMALL)]}, lambda material: None, "", [])  # type: ignore[arg-type,return-value]
+    train(SMALL, Execution(out=tmp_path, quiet=True))
+    (row,) = read(figure, "laptop", tmp_path).material.rows
+    assert row["happened"]
+    assert 200 < row["iterations_until"] < 400
+    vocabulary, prompt = 2 + 2 + 1, 2 + 1  # symbols, states, EOS; two symbols and q_0
+    long, short = (training_flops(SMALL.model, vocabulary, 32, prompt, answer) for answer in (3, 2))
+    by_hand = 200 * long + (row["iterations_until"] - 200) * short
+    assert row["operations_until"] == by_hand
+    written = {**row, "operations_until": by_hand - 1}
+    (told,) = figure.rows([written], figure.sweep("laptop"), None)
+    assert told["operations_until"] == by_hand
 
 
 def test_the_last_stage_that_passed() -> None:

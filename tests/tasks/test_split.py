@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from internalize.errors import BadInput
 from internalize.runtime.kind import Streams
 from internalize.tasks.inputs import Split, one_side, parse_inputs
 from internalize.tasks.names import parse_task
+from tests.runtime.faults import Watcher, bytes_of, send
 
 MASK = 2**64 - 1
 
@@ -104,3 +107,20 @@ def test_a_run_says_what_it_covered_and_both_accuracies(tmp_path: Path, more: di
     assert summary["samples"] == 960
     assert summary["views_per_input"] == 15
     assert {"id_accuracy", "id_trained_accuracy", "ood_accuracy", "ood_trained_accuracy"} <= summary.keys()
+
+
+@pytest.mark.parametrize("more", [{}, {"ease": 5}], ids=["plain", "easy steps"])
+def test_a_killed_run_holds_out_the_same_inputs_and_comes_to_the_same_bytes(
+    tmp_path: Path, more: dict[str, int]
+) -> None:
+    """Killed for good within a bulk of drawn inputs, right before the next one, and at its beginning."""
+    config = replace(TINY, **more)  # type: ignore[arg-type]
+    calm = bytes_of(train(config, Execution(out=tmp_path / "calm", quiet=True)).path)
+    for step in (12, 31, 33):
+        child = os.fork()
+        if child == 0:
+            often = Execution(out=tmp_path / "killed", checkpoint_minutes=1e-9, quiet=True)
+            train(config, often, [Watcher(step, send(signal.SIGKILL))])
+            os._exit(0)
+        assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
+    assert bytes_of(train(config, Execution(out=tmp_path / "killed", quiet=True)).path) == calm

@@ -7,6 +7,7 @@ Entrants and tables are pure functions of configs and results; the command is at
 from __future__ import annotations
 
 import json
+import math
 import statistics as python_statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,7 +23,7 @@ from internalize.configs.named import own_files
 from internalize.contract import RunState
 from internalize.curricula import ScheduleConfig, find_curriculum
 from internalize.curricula.schedule import EqualShares
-from internalize.display.plots import LINES, PALETTE, new_figure
+from internalize.display.plots import MARKERS, PALETTE, new_figure
 from internalize.display.terminal import PlainConsole, results_table
 from internalize.errors import BadInput, require
 from internalize.kinds import prepare
@@ -346,23 +347,24 @@ def _did_not_finish(entrant: str, seed: int, operations: float) -> RaceFinish:
 
 
 def draw_race(finishes: Sequence[RaceFinish], operations: float) -> Figure:
-    """The share of runs that have not internalized, against operations spent."""
-    figure, panel = new_figure()
-    for number, entrant in enumerate(dict.fromkeys(finish.entrant for finish in finishes)):
-        points = waiting_shares([finish.cost for finish in finishes if finish.entrant == entrant])
-        costs = [*(cost for cost, _ in points), operations]
-        shares = [*(share for _, share in points), points[-1][1]]
-        panel.step(
-            costs,
-            shares,
-            where="post",
-            label=entrant,
-            color=PALETTE[number % len(PALETTE)],
-            linestyle=LINES[number % len(LINES)],
-        )
-    panel.set_xlabel("operations of training")
-    panel.set_ylabel("share not yet internalized")
-    panel.set_ylim(-0.03, 1.03)
+    """A line for each method, a mark for each run: filled where it internalized, open at the budget if not."""
+    entrants = [standing.entrant for standing in standings(finishes, operations)]
+    figure, panel = new_figure(height=1.2 + 0.5 * len(entrants))
+    names = []
+    for place, entrant in enumerate(entrants):
+        costs = [finish.cost for finish in finishes if finish.entrant == entrant]
+        there = [cost for cost in costs if cost is not None]
+        names.append(f"{entrant}\n{len(there)} of {len(costs)}")
+        style: dict[str, Any] = {"edgecolors": PALETTE[place % len(PALETTE)], "zorder": 3, "clip_on": False}
+        style |= {"marker": MARKERS[place % len(MARKERS)], "s": 44}
+        panel.scatter(there, [place] * len(there), color=style["edgecolors"], alpha=0.8, **style)
+        never = len(costs) - len(there)
+        panel.scatter([operations] * never, [place] * never, facecolors="none", **style)
+    panel.set_yticks(range(len(entrants)), names)
+    panel.invert_yaxis()
+    panel.margins(y=0.5 / max(1, len(entrants)))
+    power = math.floor(math.log10(operations))
+    panel.xaxis.set_major_formatter(lambda value, _: f"{value / 10**power:g}")
+    panel.set_xlabel(f"operations until internalized, in 10$^{{{power}}}$; open: not within the budget")
     panel.set_xlim(0, operations)
-    panel.legend()
     return figure

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -291,7 +292,7 @@ def draw_sizes(sizes: Sequence[Sizes], horizon: int) -> Figure:
             xs, ys = [entry.n for entry in chosen], [_size(entry.counter, name) for entry in chosen]
             colour, marker = PALETTE[(1, 3, 0)[i]], MARKERS[(2, 3, 0)[i]]
             panel.scatter(xs, ys, color=colour, marker=marker, s=22, label=f"theorem 3, n {kind}", zorder=3)
-        panel.set(xlabel="order n", ylabel=name, xscale="log", yscale="log", title=name)
+        panel.set(xlabel="order n", ylabel=name, xscale="log", yscale="log")
         panel.set_xticks([2**k for k in range(1, 20) if orders[0] <= 2**k <= orders[-1]])
         panel.xaxis.set_major_formatter("{x:.0f}")
         panel.minorticks_off()
@@ -300,9 +301,11 @@ def draw_sizes(sizes: Sequence[Sizes], horizon: int) -> Figure:
         panels[0].plot(orders, line, color="black", linestyle=":", linewidth=1.0)
         place = 3 * len(orders) // 10
         text = "slope of n" + ("²" if power == 2 else "")
-        panels[0].text(orders[place], line[place] * 1.2, text, fontsize=9, rotation=16 * power + 2)
+        steepness = math.degrees(math.atan2(power * line[place] / orders[place], 1))
+        turned: dict[str, Any] = {"rotation_mode": "anchor", "transform_rotates_text": True}
+        panels[0].text(orders[place], line[place] * 1.15, text, fontsize=9, rotation=steepness, **turned)
     panels[0].legend(loc="upper left", fontsize=9, frameon=False)
-    figure.suptitle(f"Size of both constructions of C_n, T = {horizon}")
+    figure.suptitle(f"Size of both constructions of C$_n$, T = {horizon}")
     return figure
 
 

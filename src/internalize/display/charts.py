@@ -144,6 +144,8 @@ def waiting_curves(
 
 def waiting_marks(axis: Axes, places: Sequence[str], series: Mapping[str, Sequence[Sequence[Waiting]]]) -> None:
     """One mark for each run at its time, open where the event never came; a cluster for each place."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
     width = 0.8 / max(1, len(series))
     for i, (name, clusters) in enumerate(series.items()):
         colour, marker = PALETTE[i % len(PALETTE)], MARKERS[i % len(MARKERS)]
@@ -152,32 +154,30 @@ def waiting_marks(axis: Axes, places: Sequence[str], series: Mapping[str, Sequen
             for shown, face in ((True, colour), (False, "none")):
                 times = [wait.time for wait in waits if wait.happened == shown]
                 style: dict[str, Any] = {"facecolors": face, "edgecolors": colour, "marker": marker}
-                axis.scatter([x] * len(times), times, s=22, alpha=0.7, linewidths=0.9, zorder=3, **style)
+                axis.scatter([x] * len(times), times, s=22, alpha=0.6, linewidths=0.9, zorder=3, **style)
         axis.scatter([], [], color=colour, marker=marker, s=22, label=name)
     axis.set_yscale("log")
+    axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 4)))
+    axis.yaxis.set_major_formatter(lambda value, _: f"{value / 1000:g}")
+    axis.yaxis.set_minor_formatter(NullFormatter())
     axis.set_xticks(range(len(places)), places)
-    axis.set_ylabel("iterations until internalized")
+    axis.set_ylabel("thousand iterations until internalized")
     axis.grid(axis="x", visible=False)
 
 
 def accuracy_scatter(
     axis: Axes, points: Sequence[tuple[float, float, str, str]], chance: float, corner: bool = False
 ) -> None:
-    """ID against OOD accuracy, a mark for each run (ID, OOD, its colour, its marker); the bar and chance as
-    lines.
+    """ID against OOD accuracy, an open mark for each run (ID, OOD, its colour, its marker), so that others are
+    seen through it; the bar and chance as lines.
 
     corner: only the upper corner, enlarged, where most runs that learn at all end.
     """
     low = CORNER if corner else max(0.0, chance - 0.15)
     for x, y, colour, marker in points:
         if min(x, y) >= low:
-            face = "none" if marker == "x" else colour
-            style: dict[str, Any] = (
-                {"facecolors": face, "edgecolors": colour} if marker != "x" else {"color": colour}
-            )
-            axis.scatter(
-                [x], [y], marker=marker, s=38, alpha=0.8, linewidths=1.0, zorder=3, clip_on=False, **style
-            )
+            style: dict[str, Any] = {"facecolors": "none", "edgecolors": colour, "marker": marker}
+            axis.scatter([x], [y], s=38, linewidths=1.1, zorder=3, clip_on=False, **style)
     for bar, line in ((SUCCESS, "--"), (chance, ":")):
         axis.axvline(bar, color=QUIET, linewidth=0.8, linestyle=line, zorder=0)
         axis.axhline(bar, color=QUIET, linewidth=0.8, linestyle=line, zorder=0)
@@ -186,28 +186,46 @@ def accuracy_scatter(
     axis.set(xlim=(low, top), ylim=(low, top), aspect="equal", xlabel="ID accuracy", ylabel="OOD accuracy")
 
 
-def accuracy_over_stages(axis: Axes, runs: Sequence[Sequence[Mapping[str, Any]]], chance: float) -> None:
-    """Accuracy on the stage's own target, ID and OOD, at its end: faint for each run, strong for their median.
+def accuracy_over_stages(
+    axis: Axes, runs: Sequence[Sequence[Mapping[str, Any]]], counted: Sequence[int], chance: float
+) -> None:
+    """Accuracy on the stage's own target, ID and OOD, at its end: thin for each run, thick for their median.
 
     runs: the last measurement of each stage, in order. A run is drawn up to the last stage that it passes in
-    distribution: of one that is lost, nothing can be said about what it loses outside.
+    distribution: of one that is lost, nothing can be said about what it loses outside. counted: how many
+    stages of each run a test counts; what is beyond them is faint, and the median beyond the last stage at
+    which it counts half of the runs.
     """
+    half = sorted(counted, reverse=True)[(len(counted) - 1) // 2]
     for i, (side, label) in enumerate((("id", "in distribution"), ("ood", "out of distribution"))):
         key = f"{side}_target_accuracy"
+        style: dict[str, Any] = {"linestyle": LINES[i], "color": PALETTE[i]}
         at: dict[int, list[float]] = {}
-        for ends in runs:
+        for ends, count in zip(runs, counted, strict=True):
             kept = _until_lost(ends)
-            axis.plot([end["stage"] for end in kept], [end[key] for end in kept], LINES[i], color=PALETTE[i],
-                      alpha=0.25, lw=0.9)  # fmt: skip
+            points = [(end["stage"], end[key]) for end in kept]
+            _plot_in_two(axis, points, count, (0.5, 0.12), lw=0.9, **style)
             for end in kept:
                 at.setdefault(end["stage"], []).append(end[key])
-        stages = sorted(at)
-        axis.plot(stages, [median(at[stage]) for stage in stages], LINES[i], color=PALETTE[i], lw=2.2,
-                  marker=MARKERS[i], markersize=4, label=f"{label}, median of runs not lost")  # fmt: skip
-    axis.axhline(chance, color=QUIET, linewidth=0.8, zorder=0)
-    axis.axhline(SUCCESS, color=QUIET, linewidth=0.8, linestyle="--", zorder=0)
-    axis.set(xlabel="stage", ylabel="accuracy at the stage's end", ylim=(0, 1.02))
+        middle = [(stage, median(at[stage])) for stage in sorted(at)]
+        style |= {"marker": MARKERS[i], "markersize": 4, "label": f"{label}, median"}
+        _plot_in_two(axis, middle, half, (1.0, 0.3), lw=2.2, **style)
+    for height, line, name in ((chance, "-", "chance"), (SUCCESS, "--", "95 %")):
+        axis.axhline(height, color=QUIET, linewidth=0.8, linestyle=line, zorder=0)
+        axis.annotate(name, (0.01, height), xycoords=("axes fraction", "data"), xytext=(0, -9),
+                      textcoords="offset points", fontsize=8, color=QUIET)  # fmt: skip
+    axis.set(xlabel="stage", ylabel="accuracy on the stage's target, at its end", ylim=(0, 1.02))
     axis.set_xlim(left=0.5)
+
+
+def _plot_in_two(
+    axis: Axes, points: Sequence[tuple[int, float]], count: int, alphas: tuple[float, float], **style: Any
+) -> None:
+    """A line whose first so many points are drawn with the first alpha, the rest with the second."""
+    first, rest = points[:count], points[max(0, count - 1) :]
+    axis.plot([x for x, _ in first], [y for _, y in first], alpha=alphas[0], **style)
+    if len(points) > count:
+        axis.plot([x for x, _ in rest], [y for _, y in rest], alpha=alphas[1], **{**style, "label": None})
 
 
 def _until_lost(ends: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -266,6 +266,18 @@ def plot_over_seeds(axes: Any, curves: Curves, first_style: int = 0) -> None:
     axes.xaxis.set_major_formatter(_short_count)
 
 
+def plot_every_seed(axes: Any, curves: Curves) -> None:
+    """A thin line for every seed: where some learn and others do not, the mean is no run's."""
+    for style, (name, seeds) in enumerate(curves.items()):
+        colour, line = PALETTE[style % len(PALETTE)], LINES[style % len(LINES)]
+        alone: dict[str, Any] = {"linewidth": 1.8} if len(seeds) == 1 else {"linewidth": 0.9, "alpha": 0.7}
+        for points in seeds:
+            axes.plot(*zip(*sorted(points), strict=True), line, color=colour, **alone)
+        axes.plot([], [], line, color=colour, label=f"{name} ({len(seeds)} runs)" if len(seeds) > 1 else name)
+    axes.set_xlabel("training samples")
+    axes.xaxis.set_major_formatter(_short_count)
+
+
 def _short_count(value: float, _: int = 0) -> str:
     """1500000 as 1.5 M."""
     for size, letter in ((1e6, " M"), (1e3, " k")):
@@ -275,13 +287,14 @@ def _short_count(value: float, _: int = 0) -> str:
 
 
 def draw_hint_accuracy(curves: Curves, label_noise: float, title: str) -> Figure:
-    """Accuracy on the clean label without hints, against training samples; the paper's figure 5, top.
+    """Accuracy on the clean label without hints, against training samples: the paper's figure 5, top, run by
+    run.
 
     An answer that is right on the clean label with rate a is right on a label flipped with rate η with rate
     η + (1-2η) a. So the same curves can be read against noisy labels, on the right: their ceiling is 1-η.
     """
     figure, axes = new_figure(width=7.2, height=4.2)
-    plot_over_seeds(axes, curves)
+    plot_every_seed(axes, curves)
     axes.axhline(1.0, color=PALETTE[-1], linestyle="--", linewidth=1.2, zorder=1)
     axes.axhline(0.5, color=PALETTE[-1], linestyle=":", linewidth=1.2, zorder=1)
     ceiling = f"ceiling: 100 % of clean labels, {100 * (1 - label_noise):g} % of noisy ones"

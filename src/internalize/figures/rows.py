@@ -98,7 +98,7 @@ WORDS = {
     "above_chance": "ID accuracy above chance",
     "near_chance": "accuracy within 10 points of chance",
     "keeps_ood": "a drop of less than 5 points from ID to OOD accuracy",
-    "only_distributional": "internalization in the distributional sense alone",
+    "only_distributional": "an accuracy within 5 points of the chain's but below 100 %",
     "h_succeeded": "success of h(x)",
     "h_folded_succeeded": "success of h(x) with the neutral hints folded in",
     "both_succeeded": "success in both ways",
@@ -166,6 +166,8 @@ def _how_it_ended(row: FigureRow, chance: float) -> dict[str, Any]:
         found["chain_ood_succeeded"] = row["chain_ood_accuracy"] > SUCCESS
         whole = round(row["chain_response_length"]) == row["horizon"] + 1  # all states and EOS
         found["both_succeeded"] = bool(row["internalized"]) and found["chain_succeeded"] and whole
+    if row.get("iterations_until") is not None:  # a row of a table; of a run, its curves are needed first
+        found["operations_until"] = operations_until(row)
     return found
 
 
@@ -237,12 +239,13 @@ def scale_of_all(scales: Iterable[Scale]) -> Scale:
 
 Evaluation = Mapping[str, Any]
 DISTRIBUTIONAL = 0.05
-"""ε of the distributional definition: the answer at once may err so much more often than the chain."""
+"""ε of the distributional definition: the rates of error of the answer at once and of the chain differ by no
+more."""
 
 
 def chain_outcomes(row: FigureRow, run: Run) -> dict[str, Any]:
     """chain_learned, stages_passed, only_distributional; and until the run internalized (or its budget ended,
-    if not happened): iterations_until."""
+    if not happened): iterations_until, operations_until."""
     if row["kind"] != "chain":
         return {}
     curriculum = find_curriculum(row["method"], row["horizon"], {})[0]
@@ -260,6 +263,7 @@ def chain_outcomes(row: FigureRow, run: Run) -> dict[str, Any]:
     if not curriculum.length_hint and curriculum.shown(curriculum.stages) == (row["horizon"],):
         wait = until_internalized(evaluations, curriculum.stages, bool(row["internalized"]), row["iterations"])
         found |= {"happened": wait.happened, "iterations_until": wait.time}
+        found["operations_until"] = operations_until({**row, **found})
     return found
 
 
@@ -290,12 +294,25 @@ def until_internalized(
     return Waiting(float(budget), False)
 
 
-def is_only_distributional(row: FigureRow, first: Evaluation) -> bool | None:
-    """Of a run that internalized: whether its answers err on D hardly more than its chain did, and yet do err.
+def operations_until(row: FigureRow) -> int | None:
+    """Operations of the training up to the iteration that iterations_until names, as the run counted them.
 
-    One error on one input refutes the strict definition. None where the run did not internalize.
+    None where nothing was counted at that iteration: the run was begun before costs were counted, or it was
+    given up before its budget ended.
+    """
+    ends = ("iterations_to_internalize", "operations_to_internalize")
+    counted_at, spent = ends if row["happened"] else ("result.iterations", "operations")
+    return row.get(spent) if row.get(counted_at) == row["iterations_until"] else None
+
+
+def is_only_distributional(row: FigureRow, first: Evaluation) -> bool | None:
+    """Of a run that internalized: whether its answers err on D about as often as its chain did, and yet do err.
+
+    The distributional definition compares two risks, which are these rates of error. The strict one compares
+    answers with those of the chain: a wrong answer refutes it wherever the chain is right. None where the run
+    did not internalize.
     """
     if not row["internalized"]:
         return None
-    close = first["id_accuracy"] - row["id_accuracy"] <= DISTRIBUTIONAL
+    close = abs(first["id_accuracy"] - row["id_accuracy"]) <= DISTRIBUTIONAL
     return bool(close and min(row["id_accuracy"], row["ood_accuracy"]) < 1)

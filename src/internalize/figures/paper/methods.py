@@ -240,6 +240,13 @@ FIGURE = Figure(
         "95 %), and the mean length of the answers. A mark at 0: none of the runs. No mark: not run."
     ),
     claims=CLAIMS,
-    notes=["The paper names S_3 and speaks of C_2, C_7 and C_18; which others it ran is our reading."],
+    notes=[
+        "The paper names S_3 and speaks of C_2, C_7 and C_18; which others it ran is our reading.",
+        "The distributional definition compares rates of error, so accuracies decide it. The strict one "
+        "compares every answer with that of the run's own chain. The weights of the chain were not kept, so a "
+        "run counts as failing it when some answer is wrong; that the chain was right on that very input is "
+        "likely and was not measured. `internalize check RUN --against RUN@1` measures it in runs that keep "
+        "their stages.",
+    ],
     columns=columns,
 )

@@ -89,7 +89,7 @@ def columns(row: FigureRow, cases: Sequence[FigureRow]) -> dict[str, Any]:
 
 
 def draw(material: DrawingMaterial) -> Drawing:
-    """Accuracy without hints over training samples: a line the mean over seeds, a band from least to most."""
+    """Accuracy without hints over training samples, a line for each run."""
     from internalize.display.plots import draw_hint_accuracy
     from internalize.kinds.hints.commands import curve_rows, curves, in_order
 
@@ -107,8 +107,8 @@ FIGURE = Figure(
     tiers=TIERS,
     draw=draw,
     caption=(
-        "Accuracy without hints over training samples, the mean over seeds and the range between the worst and "
-        "the best. A run succeeds with more than 95 % on the clean label."
+        "Accuracy without hints over training samples, one line for each run. A run succeeds with more than "
+        "95 % on the clean label."
     ),
     claims=CLAIMS,
     notes=[

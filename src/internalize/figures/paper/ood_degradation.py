@@ -72,14 +72,16 @@ def ood_columns(row: FigureRow, run: Run) -> dict[str, Any]:
 
 
 def draw(material: DrawingMaterial) -> Drawing:
-    """A panel for each task and curriculum, with every seed."""
+    """A panel for each task and curriculum, with every seed; faint where the trend of the claim has ended."""
     places = list(dict.fromkeys((row["task"], row["method"]) for row in material.rows))
     size = {"width": 1 + 4.2 * len(places), "height": 3.9}
     figure, axes = new_figure(1, len(places), squeeze=False, sharey=True, **size)
     for axis, (task, method) in zip(axes[0], places, strict=True):
         rows = group("", task=task, method=method).of(material.rows)
         ends = [list(stage_ends(material.evaluations(row)).values()) for row in rows]
-        accuracy_over_stages(axis, ends, rows[0]["chance"])
+        accuracy_over_stages(axis, ends, [row["stages_kept"] for row in rows], rows[0]["chance"])
+        if method == "left":
+            axis.set_xlabel("stage t: the answer begins with q$_t$")
         axis.set_title(f"{task_name(task)}, T = {rows[0]['horizon']}, {method}, {len(rows)} runs")
         axis.set_ylabel(axes[0][0].get_ylabel() if axis is axes[0][0] else "")
     figure.legend(*axes[0][0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
@@ -94,15 +96,14 @@ FIGURE = Figure(
     draw=draw,
     caption=(
         "Accuracy on each stage's own target at its end, in and out of distribution, while states are "
-        "taken away: a faint line for each run up to the last stage that it passes, a strong one for the "
-        "median. Dashed: the bar of 95 %; the flat line is chance."
+        "taken away: a thin line for each run, a thick one for their median. A run counts in the claim's trend "
+        "until its first stage that ends at 95 % or less in distribution; from there to the last stage that "
+        "it passes its line is faint. The median is faint where fewer than half of the runs count."
     ),
     claims=CLAIMS,
     notes=[
         "The paper shows one run for each task, C_3 and C_4; more seeds are run here, since one run "
         "proves no trend.",
-        "The trend of a run is taken over its stages before the first that ends at 95 % or less in "
-        "distribution.",
     ],
     columns_of_run=ood_columns,
 )

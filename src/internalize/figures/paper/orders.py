@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from internalize.display.charts import success_bars, task_name, waiting_marks
-from internalize.display.plots import new_figure
+from internalize.display.plots import INK, new_figure
 from internalize.figures.cases import (
     PAPER,
     PAPER_SEEDS,
@@ -120,7 +120,7 @@ def draw(material: DrawingMaterial) -> Drawing:
         for width in widths
     }
     places = [f"{task_name(f'C{n}')}\n{words[kinds[n]]}" for n in orders]
-    success_bars(axis, places, series, counts=len(orders) <= 11, what="runs that have internalized")
+    success_bars(axis, places, series, counts=len(orders) <= 16, what="runs that have internalized")
     waits = {
         f"MLP {width}": [waits_of(group("", order=n, mlp_width=width).of(material.rows)) for n in orders]
         for width in widths
@@ -130,9 +130,23 @@ def draw(material: DrawingMaterial) -> Drawing:
         if kinds[n] == "prime":
             for panel in (axis, costs):
                 panel.axvspan(place - 0.5, place + 0.5, color="#888888", alpha=0.12, linewidth=0, zorder=0)
+    _part_horizons(costs, [row["horizon"] for n in orders for row in group("", order=n).of(material.rows)[:1]])
     axis.set_xlim(-0.6, len(orders) - 0.4)
-    axis.legend(loc="upper center", bbox_to_anchor=(0.5, 1.14), ncols=2)
+    axis.set_title("at the end of the run", fontsize=10)
+    costs.set_title("when it had internalized first; open: never within the budget", fontsize=10)
+    figure.legend(*axis.get_legend_handles_labels(), loc="outside upper center", ncols=2)
     return figure
+
+
+def _part_horizons(panel: Any, horizons: Sequence[int]) -> None:
+    """A line where T changes from one order to the next, and every T at its first order: times of another T are
+    no neighbours."""
+    for place, horizon in enumerate(horizons):
+        if place and horizon == horizons[place - 1]:
+            continue
+        if place:
+            panel.axvline(place - 0.5, color=INK, linewidth=1.0, linestyle=":")
+        panel.annotate(f"T = {horizon}", (place - 0.45, 0.02), xycoords=("data", "axes fraction"), fontsize=9)
 
 
 FIGURE = Figure(
@@ -145,7 +159,8 @@ FIGURE = Figure(
         "Share of runs of the left curriculum that answer at once with more than 95 % final-state accuracy, on "
         "the counters C_n (Wilson intervals, 95 %), and how many iterations it took them: one mark for "
         "each run, open where it never did within its budget. A run that internalized on the way and lost it "
-        "again counts below, not above. Prime orders are shaded, prime powers marked."
+        "again counts below, not above. Prime orders are shaded, prime powers marked. Times are comparable "
+        "within one T alone."
     ),
     claims=CLAIMS,
     notes=[
