@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -153,7 +154,7 @@ def test_a_list_in_place_of_a_file_is_told_what_writes_one(rows: Any) -> None:
 
 
 def test_a_folder_of_datasets_is_read(tmp_path: Path) -> None:
-    datasets = pytest.importorskip("datasets")
+    datasets = pytest.importorskip("datasets", reason="needs datasets: pip install '.[datasets]'")
     row = {"question": QUESTION, "steps": list(STEPS), "answer": ANSWER}
     datasets.Dataset.from_list([row, row]).save_to_disk(str(tmp_path / "saved"))
     rows, _ = read_rows(str(tmp_path / "saved"), RowsConfig(), "data", {})
@@ -161,6 +162,17 @@ def test_a_folder_of_datasets_is_read(tmp_path: Path) -> None:
     datasets.DatasetDict({"train": datasets.Dataset.from_list([row])}).save_to_disk(str(tmp_path / "splits"))
     with pytest.raises(BadInput, match=r"several splits \(train\)"):
         read_rows(str(tmp_path / "splits"), RowsConfig(), "data", {})
+    found, _ = read_rows(str(tmp_path / "splits" / "train"), RowsConfig(), "data", {})
+    assert [r.answer for r in found] == [ANSWER]
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(BadInput, match=r"data: .*empty is no folder of datasets.save_to_disk"):
+        read_rows(str(tmp_path / "empty"), RowsConfig(), "data", {})
+
+
+def test_a_folder_without_the_library_that_reads_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    with pytest.raises(BadInput, match=r"needs the library datasets: pip install 'internalize\[datasets\]'"):
+        read_rows(str(tmp_path), RowsConfig(), "data", {})
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.json", "a.txt"])

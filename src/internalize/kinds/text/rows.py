@@ -136,7 +136,8 @@ def _saved_rows(folder: Path, field: str) -> Iterator[tuple[int, Any]]:
     try:
         from datasets import load_from_disk  # type: ignore[import-not-found, unused-ignore]
     except ImportError:
-        raise BadInput(field, f"{folder} is a folder: reading it needs the library datasets") from None
+        needed = "reading it needs the library datasets: pip install 'internalize[datasets]'"
+        raise BadInput(field, f"{folder} is a folder: {needed}") from None
     try:
         found = load_from_disk(str(folder))
     except Exception as error:  # whatever is wrong with it, the library says it in many ways
