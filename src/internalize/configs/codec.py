@@ -17,6 +17,8 @@ from internalize.errors import BadInput, closest, require
 Config = TypeVar("Config")
 LEFT_OUT_UNLESS_SET: Mapping[str, bool] = {"left_out_unless_set": True}
 """Metadata of a field that came later: None is not written, so that older configs keep their JSON and hash."""
+OBJECTS = "objects"
+"""Metadata of a text field: what to do for whoever gives an object of Python where its name is wanted."""
 LARGEST = 2**64
 """No whole number in a config needs to be as large, and most libraries take none that is."""
 
@@ -201,14 +203,16 @@ def checked(config: Config) -> Config:
 def _converted(config: Any, path: str) -> dict[str, Any]:
     """The config's values, each of its field's type; a wrong one is refused by the field's name."""
     values = {field.name: getattr(config, field.name) for field in fields(config)}
-    for name, hint in type_hints(type(config)).items():
-        if hint in (str, str | None) and name in values:
-            _refuse_objects(f"{path}.{name}" if path else name, values[name])
+    hints = type_hints(type(config))
+    for field in fields(config):
+        if hints[field.name] in (str, str | None):
+            said = field.metadata.get(OBJECTS, "name your own object as module:attribute or file.py:name")
+            _refuse_objects(_within(path, field.name), values[field.name], said)
     return convert_fields(type(config), values, path)
 
 
-def _refuse_objects(field: str, value: Any) -> None:
+def _refuse_objects(field: str, value: Any, instead: str) -> None:
     if value is None or isinstance(value, str | int | float):
         return
     what = f"the class {value.__name__}" if isinstance(value, type) else f"a {type(value).__name__}"
-    raise BadInput(field, f"must be text, got {what}: name your own object as module:attribute or file.py:name")
+    raise BadInput(field, f"must be text, got {what}: {instead}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -13,10 +14,12 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from internalize import Execution, TextConfig, train, write_rows
 from internalize.cli import main
-from internalize.kinds.text.rows import write_rows
+from internalize.errors import Interrupted
+from internalize.kinds.text.rendering import RemovalConfig
 from tests.kinds.text.toys import SHAPES, parity_rows, shape_file
-from tests.runtime.faults import results
+from tests.runtime.faults import Watcher, results, send
 
 DRIVER = Path(__file__).with_name("kill_driver.py")
 ROOT = Path(__file__).parents[3]
@@ -158,3 +161,29 @@ def test_a_killed_run_gives_the_same_bytes(tmp_path: Path) -> None:
     attempts = [json.loads(line) for line in done.stdout.splitlines()]
     assert [attempt["code"] for attempt in attempts] == [0, *[-9] * len(kills), 0]
     assert results(tmp_path / "killed") == results(tmp_path / "whole")
+
+
+def test_rows_of_a_list_are_trained_on_and_gone_on_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows in memory become a small file: what was begun in Python goes on from the command line."""
+    monkeypatch.chdir(tmp_path)
+    rows = [json.loads(line) for line in Path(parity_rows(tmp_path)).read_text().splitlines()]
+
+    def config() -> TextConfig:
+        data = write_rows(rows, "data/")
+        return TextConfig(
+            data=data, eval=(f"id={data}",), model=shape_file(tmp_path, "gpt2"), tokenizer="words",
+            iterations=12, batch=4, removal=RemovalConfig(per_stage=1),
+        )  # fmt: skip
+
+    whole = train(config(), Execution(out=tmp_path / "whole"))
+    assert train(config(), Execution(out=tmp_path / "whole")).path == whole.path  # the same rows, the same run
+    with pytest.raises(Interrupted):
+        train(config(), Execution(out=tmp_path / "runs"), [Watcher(5, send(signal.SIGTERM))])
+    assert len(list((tmp_path / "data").iterdir())) == 1
+    (begun,) = (tmp_path / "runs").iterdir()
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert main(["resume", str(begun), "--quiet"]) == 0
+    assert results(tmp_path / "runs") == results(tmp_path / "whole")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from internalize.errors import BadInput
+from internalize.kinds.text.config import TextConfig
 from internalize.kinds.text.rows import RowsConfig, read_rows, write_rows
 
 QUESTION, STEPS, ANSWER = "2 * 3 + 4", ("2 * 3 = 6", "6 + 4 = 10"), "10"
@@ -121,8 +124,37 @@ def test_lists_in_python_and_files_written_here_are_read_back(tmp_path: Path) ->
     assert not (tmp_path / "bad.jsonl").exists()
 
 
+def test_rows_in_a_folder_are_named_by_their_content(tmp_path: Path) -> None:
+    rows = [{"question": QUESTION, "steps": list(STEPS), "answer": ANSWER}]
+    folder = f"{tmp_path}/data/"
+    first = Path(write_rows(rows, folder))
+    assert first.parent == tmp_path / "data"
+    assert re.fullmatch(r"rows-[0-9a-f]{12}\.jsonl", first.name)
+    written = first.stat().st_mtime_ns, first.stat().st_ino
+    assert write_rows(iter([CASES["messages"][1]]), tmp_path / "data") == str(first)  # the same, said otherwise
+    assert (first.stat().st_mtime_ns, first.stat().st_ino) == written
+    assert write_rows(rows * 2, folder) != str(first)
+    whole = first.read_bytes()
+    first.write_text("something else")
+    assert write_rows(rows, folder) == str(first)
+    assert first.read_bytes() == whole
+    with pytest.raises(BadInput, match="rows: has no rows"):
+        write_rows([], f"{tmp_path}/none/")
+    assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize("rows", [[{"question": QUESTION, "steps": [], "answer": ANSWER}] * 999, (), {"a": 1}])
+def test_a_list_in_place_of_a_file_is_told_what_writes_one(rows: Any) -> None:
+    with pytest.raises(BadInput) as refused:
+        TextConfig(data=rows, model="gpt2.json")
+    assert str(refused.value) == (
+        f"data: must be text, got a {type(rows).__name__}: name a file of rows; "
+        "data=internalize.write_rows(rows, 'data/') writes one of a list"
+    )
+
+
 def test_a_folder_of_datasets_is_read(tmp_path: Path) -> None:
-    datasets = pytest.importorskip("datasets")
+    datasets = pytest.importorskip("datasets", reason="needs datasets: pip install '.[datasets]'")
     row = {"question": QUESTION, "steps": list(STEPS), "answer": ANSWER}
     datasets.Dataset.from_list([row, row]).save_to_disk(str(tmp_path / "saved"))
     rows, _ = read_rows(str(tmp_path / "saved"), RowsConfig(), "data", {})
@@ -130,6 +162,17 @@ def test_a_folder_of_datasets_is_read(tmp_path: Path) -> None:
     datasets.DatasetDict({"train": datasets.Dataset.from_list([row])}).save_to_disk(str(tmp_path / "splits"))
     with pytest.raises(BadInput, match=r"several splits \(train\)"):
         read_rows(str(tmp_path / "splits"), RowsConfig(), "data", {})
+    found, _ = read_rows(str(tmp_path / "splits" / "train"), RowsConfig(), "data", {})
+    assert [r.answer for r in found] == [ANSWER]
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(BadInput, match=r"data: .*empty is no folder of datasets.save_to_disk"):
+        read_rows(str(tmp_path / "empty"), RowsConfig(), "data", {})
+
+
+def test_a_folder_without_the_library_that_reads_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    with pytest.raises(BadInput, match=r"needs the library datasets: pip install 'internalize\[datasets\]'"):
+        read_rows(str(tmp_path), RowsConfig(), "data", {})
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.json", "a.txt"])

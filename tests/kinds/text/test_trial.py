@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -126,9 +127,9 @@ def test_an_outline_costs_what_the_model_costs(name: str, tmp_path: Path) -> Non
 # Weights of a folder ---------------------------------------------------------------------------------------
 
 
-def folder_of(tmp_path: Path) -> Path:
-    """A small GPT-2, as the library saves it."""
-    source = find_model(shape_file(tmp_path, "gpt2"), 0.0, None)
+def folder_of(tmp_path: Path, name: str = "gpt2") -> Path:
+    """A small model, as the library saves it."""
+    source = find_model(shape_file(tmp_path, name), 0.0, None)
     settle_sizes(source, 9, 16, 0)
     model: Any = build(source, 9, torch.Generator().manual_seed(0))
     with quietly():
@@ -190,6 +191,141 @@ def test_weights_in_several_parts_are_read(tmp_path: Path) -> None:
     source = find_material(config_of(tmp_path, model=str(folder)), {}).model
     built = build(source, source.config.vocab_size, torch.Generator().manual_seed(0)).state_dict()
     assert all(torch.equal(built[name], weights[name]) for name in names if name in built)
+
+
+# Weights that fit only in part -----------------------------------------------------------------------------
+
+
+def rewrite(folder: Path, changed: Callable[[dict[str, torch.Tensor]], None]) -> None:
+    weights = load_file(folder / "model.safetensors")
+    changed(weights)
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+
+
+LAYER = {"gpt2": "transformer.h.0.ln_1.weight", "llama": "model.layers.0.mlp.up_proj.weight"}
+TOTAL = {"gpt2": 16, "llama": 12}
+
+
+def without(*names: str) -> Callable[[dict[str, torch.Tensor]], None]:
+    def changed(weights: dict[str, torch.Tensor]) -> None:
+        for name in names:
+            del weights[name]
+
+    return changed
+
+
+def renamed(name: str) -> Callable[[dict[str, torch.Tensor]], None]:
+    return lambda weights: weights.update({f"{name}_old": weights.pop(name)})
+
+
+def grown(name: str) -> Callable[[dict[str, torch.Tensor]], None]:
+    return lambda weights: weights.update({name: torch.cat([weights[name]] * 2)})
+
+
+def added(name: str, *shape: int) -> Callable[[dict[str, torch.Tensor]], None]:
+    return lambda weights: weights.update({name: torch.zeros(*shape)})
+
+
+@pytest.mark.parametrize("name", LAYER)
+@pytest.mark.parametrize(
+    ("how", "change", "said"),
+    [
+        (
+            "removed",
+            without,
+            "lacks 1 of the {total} weights of a {name} as its config.json says: {layer}; all",
+        ),
+        ("renamed", renamed, "{layer}; it has 1 weight without a place in it: {layer}_old; all must be there"),
+        ("reshaped", grown, "model: .*{layer} has shape .*, but by its config.json "),
+    ],
+)
+def test_weights_that_fit_in_part(
+    name: str, how: str, change: Any, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The library would draw random numbers for what is missing."""
+    folder, layer = folder_of(tmp_path, name), LAYER[name]
+    rewrite(folder, change(layer))
+    before = torch.get_rng_state()
+    err = refuse(capsys, [*words_of(tmp_path, model=str(folder)), "--out", str(tmp_path / "out"), "--quiet"])
+    assert re.search(said.format(total=TOTAL[name], name=name, layer=layer), err), err
+    assert err.startswith("internalize: model: ")
+    assert not (tmp_path / "out").exists()
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_weights_without_a_place_and_heads_that_are_missing(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path, "llama")
+    whole = load_file(folder / "model.safetensors")
+    for change, said in (
+        (without("lm_head.weight"), "lacks 1 of the 12 weights of a llama .*: lm_head.weight; all"),
+        (without(*(n for n in whole if "mlp" in n or "norm" in n)), r"lacks 6 of the 12 .*: (\S+, ){3}…; all"),
+        (
+            added("score.weight", 2, 32),
+            "is not a llama .*: it has 1 weight without a place in it: score.weight;",
+        ),
+        (
+            added("model.layers.1.mlp.up_proj.weight", 64, 32),
+            "correct its config.json, or save the model alone",
+        ),
+        (added("model.layers.0.self_attn.q_proj.bias", 32), "without a place in it: .*q_proj.bias;"),
+    ):
+        save_file(whole, folder / "model.safetensors", {"format": "pt"})
+        rewrite(folder, change)
+        with pytest.raises(BadInput, match=said):
+            find_material(config_of(tmp_path, model=str(folder)), {})
+        with pytest.raises(BadInput, match=said):  # whoever builds it without asking first
+            build(find_model(str(folder), 0.0, None), 9, torch.Generator().manual_seed(0))
+
+
+def test_tied_weights_may_be_absent_and_old_masks_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from transformers import AutoModelForCausalLM
+
+    folder = folder_of(tmp_path)
+    whole = load_file(folder / "model.safetensors")
+    assert "lm_head.weight" not in whole
+    monkeypatch.setattr(
+        AutoModelForCausalLM, "from_pretrained", lambda *_, **__: pytest.fail("weights were read")
+    )
+
+    def bare(weights: dict[str, torch.Tensor]) -> None:
+        """As a base model is saved, without its head, by an old version."""
+        for name in list(weights):
+            weights[name.removeprefix("transformer.")] = weights.pop(name)
+        weights |= {"h.0.attn.bias": torch.ones(1, 1, 16, 16), "h.0.attn.masked_bias": torch.tensor(-1e4)}
+
+    rewrite(folder, bare)
+    source = find_material(config_of(tmp_path, model=str(folder)), {}).model
+    monkeypatch.undo()
+    built = build(source, source.config.vocab_size, torch.Generator().manual_seed(0)).state_dict()
+    assert all(torch.equal(built[name], weight) for name, weight in whole.items())
+    assert torch.equal(built["lm_head.weight"], whole["transformer.wte.weight"])
+
+
+def test_a_base_model_that_the_library_saved(tmp_path: Path) -> None:
+    from transformers import AutoModelForCausalLM
+
+    folder = folder_of(tmp_path)
+    with quietly():
+        whole = AutoModelForCausalLM.from_pretrained(folder)
+        whole.transformer.save_pretrained(folder)
+    assert "wte.weight" in load_file(folder / "model.safetensors")
+    source = find_material(config_of(tmp_path, model=str(folder)), {}).model
+    built = build(source, source.config.vocab_size, torch.Generator().manual_seed(0)).state_dict()
+    assert all(torch.equal(built[name], weight) for name, weight in whole.state_dict().items())
+
+
+def test_weights_that_are_one_by_the_config_and_two_by_the_files(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path)
+    table = load_file(folder / "model.safetensors")["transformer.wte.weight"]
+    rewrite(folder, lambda weights: weights.update({"lm_head.weight": table.clone()}))
+    find_material(config_of(tmp_path, model=str(folder)), {})  # the same twice
+    rewrite(folder, lambda weights: weights.update({"lm_head.weight": table + 1}))
+    with pytest.raises(
+        BadInput, match=r'lm_head.weight and .*wte.weight, .* "tie_word_embeddings": false there'
+    ):
+        find_material(config_of(tmp_path, model=str(folder)), {})
 
 
 # Adapters --------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal
 
 import tyro
 
-from internalize.configs.codec import typed
+from internalize.configs.codec import OBJECTS, typed
 from internalize.curricula import ScheduleConfig
 from internalize.errors import BadInput, require, require_seed
 from internalize.kinds.text.rendering import Boundary, RemovalConfig, Unit
@@ -18,6 +18,8 @@ from internalize.models.config import AdamWConfig, Precision
 
 MOST = 1_000_000_000
 """Rows of a step or a measurement, or steps between two measurements: no file has more, no run is longer."""
+ROWS_IN_PYTHON = "name a file of rows; data=internalize.write_rows(rows, 'data/') writes one of a list"
+"""A run that holds only what is in memory could not go on from the command line."""
 HELD_OUT = "id"
 """The name of rows that are drawn as those of the training are."""
 TRAIN = "train"
@@ -103,7 +105,7 @@ class TextConfig:
 
     kind: ClassVar[str] = "text"
 
-    data: str = ""
+    data: str = field(default="", metadata={OBJECTS: ROWS_IN_PYTHON})
     """Training rows: a .jsonl, .json or .txt file, a folder of datasets.save_to_disk, or file.py:ROWS."""
     eval: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="NAME=FILE")] = ()
     """NAME=FILE, once for each file to measure on: id=test.jsonl for rows as in training, others freely."""

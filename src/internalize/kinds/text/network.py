@@ -21,6 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from internalize.errors import BadInput, is_out_of_memory, require
+from internalize.kinds.text.completeness import load_whole
 from internalize.kinds.text.config import LoraFields
 from internalize.kinds.text.rendering import Batch
 from internalize.kinds.text.tokenization import TextTokenizer
@@ -224,10 +225,7 @@ def build(source: ModelSource, vocabulary: int, generator: torch.Generator | Non
     drawing = drawing_from(generator or torch.Generator().manual_seed(0))
     with drawing, quietly(), naming_the_model(source.path, "model"):
         if source.has_weights and generator is not None:
-            model = AutoModelForCausalLM.from_pretrained(
-                str(source.path), config=config, local_files_only=True, use_safetensors=True,
-                trust_remote_code=False,
-            )  # fmt: skip
+            model: Any = load_whole(source.path, config)
         else:
             model = AutoModelForCausalLM.from_config(config, trust_remote_code=False)
         model = model.float()

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from internalize.configs.codec import typed
-from internalize.configs.files import require_whole_letters, write_output
+from internalize.configs.files import make_folder, require_whole_letters, write_output
 from internalize.configs.named import Copies, Source, is_object_name, load_object
 from internalize.errors import BadInput, require
 
@@ -136,7 +136,8 @@ def _saved_rows(folder: Path, field: str) -> Iterator[tuple[int, Any]]:
     try:
         from datasets import load_from_disk  # type: ignore[import-not-found, unused-ignore]
     except ImportError:
-        raise BadInput(field, f"{folder} is a folder: reading it needs the library datasets") from None
+        needed = "reading it needs the library datasets: pip install 'internalize[datasets]'"
+        raise BadInput(field, f"{folder} is a folder: {needed}") from None
     try:
         found = load_from_disk(str(folder))
     except Exception as error:  # whatever is wrong with it, the library says it in many ways
@@ -304,14 +305,25 @@ def _short(value: Any) -> str:
 def write_rows(rows: Iterable[Any], path: Path | str, config: RowsConfig | None = None) -> str:
     """Rows of a Python list as a file that `TextConfig(data=…)` takes; returns its path.
 
-    rows: mappings in any of the formats, or objects with question, steps and answer. Written in the form of
-    Internalize_CoT where the name ends in .txt, as JSONL otherwise.
+    rows: mappings in any of the formats, or objects with question, steps and answer; the config says how they
+    are read, as that of a file does. All are checked before anything is written.
+    path: a file; or a folder (one that is there, or a name with a slash at its end), in which the content
+    decides the name. There the same rows are the same file and thus the same run, and other rows never change
+    the file of an earlier run. Written in the form of Internalize_CoT where the name ends in .txt, as JSONL
+    with the columns question, steps and answer otherwise.
     """
-    config, path = config or RowsConfig(), Path(path)
+    config, given = config or RowsConfig(), str(path)
+    path, is_folder = Path(path), given.endswith("/") or Path(path).is_dir()
     plain = (vars(row) if hasattr(row, "question") else row for row in rows)
     parsed = _parse(enumerate(plain, 1), config, "rows", "row")
-    form = _as_line if path.suffix == ".txt" else _as_json
-    write_output(path, "".join(f"{form(row, config)}\n" for row in parsed))
+    form = _as_line if path.suffix == ".txt" and not is_folder else _as_json
+    content = "".join(f"{form(row, config)}\n" for row in parsed).encode()
+    if is_folder:
+        make_folder(path, "path")
+        path /= f"rows-{hashlib.sha256(content).hexdigest()[:12]}.jsonl"
+        if path.is_file() and path.read_bytes() == content:
+            return str(path)
+    write_output(path, content)
     return str(path)
 
 

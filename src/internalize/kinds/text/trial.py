@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from internalize.errors import BadInput, require
+from internalize.kinds.text.completeness import require_weights
 from internalize.kinds.text.config import LoraFields
 from internalize.kinds.text.evaluation import TextCosts
 from internalize.kinds.text.generation import fill_up, read_on
@@ -30,7 +31,6 @@ from internalize.kinds.text.network import (
     takes,
 )
 from internalize.kinds.text.rendering import Batch, RemovalConfig
-from internalize.kinds.text.weight_files import shapes_in
 
 if TYPE_CHECKING:
     from internalize.kinds.text.material import Material
@@ -109,19 +109,9 @@ def _outline(material: Material) -> nn.Module:
 
 
 def _require_weights(source: ModelSource) -> None:
-    """By names and shapes alone. A name may have more or fewer words in front, and one of old files may be of
-    no use today; but none at all in common, or another shape, is another model."""
-    whole: Any = outline(source, 0)
-    own = {name: tuple(tensor.shape) for name, tensor in whole.state_dict().items()}
-    front, known = f"{whole.base_model_prefix}.", 0
-    for name, shape in shapes_in(source.path, "model"):
-        meant = next((n for n in (name, front + name, name.removeprefix(front)) if n in own), None)
-        if meant is not None:
-            known += 1
-            differs = f"{source.path}: {name} has shape {shape}, but by its config.json {own[meant]}"
-            require(shape == own[meant], "model", differs)
-    none = f"{source.path}: its files hold no weights of a {source.config.model_type}, as its config.json says"
-    require(known > 0, "model", none)
+    drawing = drawing_from(torch.Generator().manual_seed(0))  # the library would draw what is missing
+    with drawing, quietly(), naming_the_model(source.path, "model"):
+        require_weights(source.path, copy.deepcopy(source.config), outline(source, 0))
 
 
 def _shortened(config: Any) -> Any:
