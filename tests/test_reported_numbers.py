@@ -276,3 +276,22 @@ def test_the_race() -> None:
         rate = f"{standing['internalized']['count']} of {standing['internalized']['of']}"
         line = [f"`{standing['entrant']}`", rate, costs, *accuracies]
         assert f"| {' | '.join(line)} |" in text_of("docs/cost.md")
+
+
+def test_one_model_for_both_lengths() -> None:
+    rows = rows_of("mixture/mixture.csv")
+    for way, label in (("curriculum", "curriculum"), ("rehearsed", "with rehearsal")):
+        here = [row for row in rows if row["way"] == way]
+        assert len(here) == 10
+        shares = ("id_accuracy", "ood_accuracy", "chain_id_accuracy", "chain_ood_accuracy")
+        told = [spread(numbers(here, "result.iterations"), ",.0f")]
+        told += [spread(numbers(here, column, 0.01), ".1f") for column in shares]
+        told += [f"{fmean(numbers(here, 'chain_response_length')):.1f}"]
+        assert f"| {label} | {' | '.join(told)} |" in text_of("docs/figures.md")
+
+
+def test_published_records_do_not_say_where_they_lay() -> None:
+    """A folder of the machine tells nothing to a reader, and something about the writer."""
+    records = list((ROOT / "results").rglob("*.json"))
+    assert records
+    assert [path for path in records if '"folder": "/' in path.read_text(encoding="utf-8")] == []

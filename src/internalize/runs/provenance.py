@@ -7,6 +7,7 @@ import platform
 import subprocess
 import sys
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -51,12 +52,16 @@ def provenance(device: torch.device) -> dict[str, Any]:
         "system": platform.platform(),
         "cores": os.cpu_count(),
         "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]) if sys.argv else "",
-        "folder": _folder(),
         **circumstances(device),
     }
 
 
-def _folder() -> str:
+def for_others(record: Mapping[str, Any]) -> dict[str, Any]:
+    """What a published table or picture says of the run that it is from: not where it lay on its machine."""
+    return {name: value for name, value in record.items() if name not in ("identity", "folder")}
+
+
+def folder_begun_in() -> str:
     """Where relative names of files begin; empty where the folder was deleted under our feet."""
     try:
         return str(Path.cwd())

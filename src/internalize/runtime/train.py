@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from internalize.configs.named import Source
 from internalize.contract import Observer, Row, RunState
@@ -13,7 +13,7 @@ from internalize.display.live import RunView
 from internalize.errors import Interrupted, RunFailed, RunWarning, require
 from internalize.runs.folder import Run
 from internalize.runs.manifest import changed_files
-from internalize.runs.provenance import circumstances, now, provenance
+from internalize.runs.provenance import circumstances, folder_begun_in, now, provenance
 from internalize.runs.storage import naming_disk_trouble, own
 from internalize.runs.trackers import find_trackers
 from internalize.runtime.execution import Execution, resolve_device, surroundings, threads
@@ -36,10 +36,15 @@ def train_prepared(prepared: Prepared, execution: Execution, observers: Sequence
             run.clear()
         run.refuse_links()
         with surroundings(run, execution) as device:
-            run.begin(prepared.identity, list(prepared.sources), lambda: provenance(device))
+            run.begin(prepared.identity, list(prepared.sources), lambda: _beginning(device))
             _require_copies(run)
             _carry_out(prepared, run, device, execution, observers)
     return run
+
+
+def _beginning(device: torch.device) -> dict[str, Any]:
+    """The folder too: `data.jsonl` in a run's config is a file in it."""
+    return {**provenance(device), "folder": folder_begun_in()}
 
 
 def compute_prepared(prepared: Prepared, execution: Execution) -> Row:

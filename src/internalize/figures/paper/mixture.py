@@ -114,7 +114,6 @@ CLAIMS = [
         "A curriculum that rehearses its earlier stages ends in one model that answers directly and generates "
         "the full chain (not in the paper).",
         RateAbove(REHEARSED, "both_succeeded", MOSTLY, by="task"),
-        headline=True,
     ),
     Claim(
         "rehearsal-keeps-ood",

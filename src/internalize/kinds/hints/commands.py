@@ -21,7 +21,7 @@ from internalize.kinds import prepare
 from internalize.kinds.hints.config import HintsConfig, Method
 from internalize.runs.folder import Run
 from internalize.runs.location import find_folders
-from internalize.runs.provenance import provenance
+from internalize.runs.provenance import for_others, provenance
 from internalize.runs.table import Table
 from internalize.runtime.execution import Execution, announce, observers_for, result_of
 from internalize.runtime.fleet.seeds import SideBySide, exit_code, finished, train_side_by_side
@@ -177,7 +177,7 @@ def write_comparison(
         "config": shared,
         "methods": methods,
         "runs": [run.path.name for run in runs],
-        "provenance": {name: value for name, value in runs[0].provenance().items() if name != "identity"},
+        "provenance": for_others(runs[0].provenance()),
         "drawn": provenance(torch.device("cpu")),
     }
     text = json.dumps(record, indent=1, ensure_ascii=False) + "\n"

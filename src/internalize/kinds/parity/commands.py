@@ -18,6 +18,7 @@ from internalize.errors import require
 from internalize.kinds import prepare
 from internalize.kinds.parity.config import ParityConfig
 from internalize.runs.folder import Run
+from internalize.runs.provenance import for_others
 from internalize.runs.table import Table
 from internalize.runtime.execution import Execution, observers_for, result_of
 from internalize.runtime.fleet.seeds import SideBySide, finished, report_side_by_side
@@ -124,7 +125,7 @@ def draw_run(run: Run, d: int, folder: Path) -> None:
     if "watch" in phases[0]:
         save(draw_watch(phases), folder / "watch")
         write_output(folder / "watch.csv", watch_table(phases).to_csv())
-    record = {"config": run.identity().config, "summary": summary, "provenance": run.provenance()}
+    record = {"config": run.identity().config, "summary": summary, "provenance": for_others(run.provenance())}
     text = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
     write_output(folder / "parity.json", text)
 

@@ -21,6 +21,7 @@ from internalize.kinds import prepare
 from internalize.kinds.selfplay.config import SelfPlayConfig
 from internalize.runs.folder import Run
 from internalize.runs.location import find_folders
+from internalize.runs.provenance import for_others
 from internalize.runs.table import Table
 from internalize.runtime.execution import Execution, observers_for, result_of, threads
 from internalize.runtime.fleet.seeds import SideBySide, report_side_by_side
@@ -245,5 +246,5 @@ def _record(run: Run) -> dict[str, Any]:
         "config": run.identity().config,
         "summary": run.summary(),
         "seconds": run.status()["seconds"],
-        "provenance": {k: v for k, v in run.provenance().items() if k != "identity"},
+        "provenance": for_others(run.provenance()),
     }
