@@ -43,6 +43,7 @@ EXTRAS = {
     "text": ("transformers",),
     "lora": ("transformers", "peft"),
     "trainer": ("transformers", "accelerate"),
+    "datasets": ("datasets",),
     "tensorboard": ("tensorboard",),
     "wandb": ("wandb",),
     "mlflow": ("mlflow",),
