@@ -295,3 +295,18 @@ def test_published_records_do_not_say_where_they_lay() -> None:
     records = list((ROOT / "results").rglob("*.json"))
     assert records
     assert [path for path in records if '"folder": "/' in path.read_text(encoding="utf-8")] == []
+
+
+def test_readings_one_at_a_time() -> None:
+    rows = rows_of("readings/one-at-a-time.csv")
+    columns = ("optimizer.weight_decay", "optimizer.reset", "scored")
+    for told, values in (
+        ("weight decay 0", ("0.0", "True", "")),
+        ("no optimizer reset", ("0.01", "False", "")),
+    ):
+        here = [row for row in rows if tuple(row[column] for column in columns) == values]
+        shares = [
+            ", ".join(f"{value:.1f}" for value in numbers(here, column, 0.01))
+            for column in ("id_accuracy", "ood_accuracy")
+        ]
+        assert f"| {told} | {count(here)} | {' | '.join(shares)} |" in text_of("docs/readings.md")
