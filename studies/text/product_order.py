@@ -36,3 +36,22 @@ class LateProductsFirst(InOrder):
     never the sum of more than three numbers that are read."""
 
     order = (5, 6, 4, 3, 1, 2)
+
+
+class LastProduct(Curriculum):
+    """The end of `LateProductsFirst`, to go on from a model that reads p2 alone."""
+
+    stages = 2
+
+    def shown(self, stage: int) -> tuple[int, ...]:
+        return (2, self.horizon) if stage == 1 else (self.horizon,)
+
+
+class LastProductByDigits(Curriculum):
+    """The same by token: the digits of p2 go one by one from its end, its sign and first digit together."""
+
+    stages = 7
+
+    def shown(self, stage: int) -> tuple[int, ...]:
+        tokens = range(6, 14 - stage) if stage < self.stages else ()  # p1 has 5 tokens, the sign is the sixth
+        return (*tokens, self.horizon)

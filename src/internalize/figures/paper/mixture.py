@@ -132,11 +132,11 @@ def columns(row: FigureRow, cases: Sequence[FigureRow]) -> dict[str, Any]:
 
 
 WAYS = {
-    "mixture, full chain": (MIXTURE, "chain_succeeded", "chain_ood_succeeded"),
+    "mixture, asked for the chain": (MIXTURE, "chain_succeeded", "chain_ood_succeeded"),
     "mixture, direct": (MIXTURE, "succeeded", "ood_succeeded"),
-    "curriculum, full chain": (CURRICULUM, "chain_succeeded", "chain_ood_succeeded"),
+    "curriculum, asked for the chain": (CURRICULUM, "chain_succeeded", "chain_ood_succeeded"),
     "curriculum, direct": (CURRICULUM, "succeeded", "ood_succeeded"),
-    "with rehearsal, full chain": (REHEARSED, "chain_succeeded", "chain_ood_succeeded"),
+    "with rehearsal, asked for the chain": (REHEARSED, "chain_succeeded", "chain_ood_succeeded"),
     "with rehearsal, direct": (REHEARSED, "succeeded", "ood_succeeded"),
 }
 """How a model is asked: which runs, and the names of its results ID and OOD."""
@@ -175,6 +175,7 @@ FIGURE = Figure(
     notes=[
         "The paper does not say which counters; ours are those of its other figures.",
         "The curriculum with rehearsal is not in the paper.",
+        "Success asked for the chain counts the last state alone, whether or not the chain before it was written.",
     ],
     columns=columns,
 )

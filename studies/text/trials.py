@@ -1,0 +1,32 @@
+"""What runs of text measured on the way, also those that were stopped by hand: `collect` reads finished ones.
+
+python studies/text/trials.py runs/* > results/text/multiplication-choose.csv
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from internalize.runs.folder import Run
+from internalize.runs.table import Table
+
+ACCURACIES = ("id_accuracy", "id_chain_accuracy")
+
+
+def measured(path: Path) -> Iterator[dict[str, Any]]:
+    """A row for each measurement: where the run was, how many rows were right, the losses of the newest steps."""
+    losses: dict[str, Any] = {"loss": None, "worst_loss": None, "token_accuracy": None}
+    for row in Run(path).metrics():
+        if row["event"] == "train":
+            losses = {name: row[name] for name in losses}
+        elif row["event"] == "evaluation":
+            place = {name: row[name] for name in ("stage", "iteration", *ACCURACIES)}
+            yield {"run": path.name, **place, **losses}
+
+
+if __name__ == "__main__":
+    paths = [Path(name) for name in sys.argv[1:]]
+    print(Table([row for path in paths for row in measured(path)]).to_csv(), end="")
