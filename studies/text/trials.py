@@ -17,7 +17,7 @@ ACCURACIES = ("id_accuracy", "id_chain_accuracy")
 
 
 def measured(path: Path) -> Iterator[dict[str, Any]]:
-    """A row for each measurement: where the run was, how many rows were right, the losses of the newest steps."""
+    """A row for each measurement: where the run was, how many rows were right, the newest losses."""
     losses: dict[str, Any] = {"loss": None, "worst_loss": None, "token_accuracy": None}
     for row in Run(path).metrics():
         if row["event"] == "train":

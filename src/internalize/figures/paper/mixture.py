@@ -175,7 +175,7 @@ FIGURE = Figure(
     notes=[
         "The paper does not say which counters; ours are those of its other figures.",
         "The curriculum with rehearsal is not in the paper.",
-        "Success asked for the chain counts the last state alone, whether or not the chain before it was written.",
+        "Success asked for the chain counts the last state alone, with or without a chain before it.",
     ],
     columns=columns,
 )
