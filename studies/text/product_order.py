@@ -1,6 +1,6 @@
-"""Orders of one's own for 4 × 4 multiplication: which steps of the chain are taken away, one after the other.
+"""Orders of one's own for multiplication: which steps of the chain are taken away, one after the other.
 
-The steps of a row are p1, p2, (p1 + p2), p3, (p1 + p2 + p3), p4: products of the first number with the digits
+The steps of a row of 4 × 4 are p1, p2, (p1 + p2), p3, (p1 + p2 + p3), p4: products of the first number with the digits
 of the second, and their sums. The answer is the seventh.
 
 From the left, the first sum goes when both its products are gone. What was computed where the sum stood has
@@ -36,6 +36,12 @@ class LateProductsFirst(InOrder):
     never the sum of more than three numbers that are read."""
 
     order = (5, 6, 4, 3, 1, 2)
+
+
+class LateProductFirst3(InOrder):
+    """The same for 3 × 3, whose steps are p1, p2, (p1 + p2), p3: the last product, the sum, the first two products."""
+
+    order = (4, 3, 1, 2)
 
 
 class LastProduct(Curriculum):
