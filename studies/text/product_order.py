@@ -44,6 +44,12 @@ class LateProductFirst3(InOrder):
     order = (4, 3, 1, 2)
 
 
+class SumFirst3(InOrder):
+    """For 3 × 3: the sum, the last product, the first two."""
+
+    order = (3, 4, 1, 2)
+
+
 class LastProduct(Curriculum):
     """The end of `LateProductsFirst`, to go on from a model that reads p2 alone."""
 
