@@ -1,7 +1,7 @@
 """Orders of one's own for multiplication: which steps of the chain are taken away, one after the other.
 
-The steps of a row of 4 × 4 are p1, p2, (p1 + p2), p3, (p1 + p2 + p3), p4: products of the first number with the digits
-of the second, and their sums. The answer is the seventh.
+The steps of a row of 4 × 4 are p1, p2, (p1 + p2), p3, (p1 + p2 + p3), p4: products of the first number with
+the digits of the second, and their sums. The answer is the seventh.
 
 From the left, the first sum goes when both its products are gone. What was computed where the sum stood has
 then to be computed elsewhere, from nothing, and two products at once. In the orders below every stage hides
@@ -39,7 +39,7 @@ class LateProductsFirst(InOrder):
 
 
 class LateProductFirst3(InOrder):
-    """The same for 3 × 3, whose steps are p1, p2, (p1 + p2), p3: the last product, the sum, the first two products."""
+    """The same for 3 × 3, whose steps are p1, p2, (p1 + p2), p3: p3, the sum, then p1 and p2."""
 
     order = (4, 3, 1, 2)
 
