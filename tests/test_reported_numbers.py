@@ -303,6 +303,7 @@ def test_readings_one_at_a_time() -> None:
     for told, values in (
         ("weight decay 0", ("0.0", "True", "")),
         ("no optimizer reset", ("0.01", "False", "")),
+        ("EOS not in the loss", ("0.01", "True", "states")),
     ):
         here = [row for row in rows if tuple(row[column] for column in columns) == values]
         shares = [
@@ -310,3 +311,18 @@ def test_readings_one_at_a_time() -> None:
             for column in ("id_accuracy", "ood_accuracy")
         ]
         assert f"| {told} | {count(here)} | {' | '.join(shares)} |" in text_of("docs/readings.md")
+
+
+def test_headlines_under_the_initial_weights_of_gpt2() -> None:
+    document, rows = text_of("docs/readings.md"), rows_of("readings/headlines/headlines.csv")
+    labels = {"cot": "CoT", "e2e": "E2E", "left": "left"}
+    for task, horizon, method in {(row["task"], row["horizon"], row["method"]) for row in rows}:
+        here = [row for row in rows if (row["task"], row["method"]) == (task, method)]
+        reached = [sum(row[name] == "True" for row in here) for name in ("succeeded", "ood_succeeded")]
+        gaps = [float(row["id_accuracy"]) - float(row["ood_accuracy"]) for row in here]
+        lost = "–" if method == "e2e" else f"{100 * fmean(gaps):.1f}"
+        counts = " | ".join(f"{one} of {len(here)}" for one in reached)
+        told = f"| {task[0]}_{task[1:]}, {horizon} | {labels[method]} | {counts} | {lost} |"
+        assert told in document
+    claims = json.loads(text_of("results/readings/headlines/verdict.json"))["claims"]
+    assert [claim["verdict"] for claim in claims] == 4 * ["confirmed"]
