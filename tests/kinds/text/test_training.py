@@ -188,10 +188,14 @@ def test_parts_checkpointing_and_bf16_change_little(tmp_path: Path) -> None:
     assert float(clipped.norm()) == pytest.approx(0.1, rel=1e-3)
 
 
-def test_the_learning_rate_warms_up_again_after_every_reset(tmp_path: Path) -> None:
+def test_the_learning_rate_warms_up_again_after_every_reset_and_cools_down_at_the_end(tmp_path: Path) -> None:
     schedule = ScheduleConfig()
-    for reset, wanted in ((True, [1, 2, 3, 3, 1, 2, 3, 3, 1, 2, 3, 3]), (False, [1, 2, *[3] * 10])):
-        optimizer = TextOptimizerConfig(lr=3e-3, warmup=3, reset=reset)
+    for reset, cooldown, wanted in (
+        (True, None, [1, 2, 3, 3, 1, 2, 3, 3, 1, 2, 3, 3]),
+        (False, None, [1, 2, *[3] * 10]),
+        (False, 3, [1, 2, *[3] * 8, 2, 1]),
+    ):
+        optimizer = TextOptimizerConfig(lr=3e-3, warmup=3, reset=reset, cooldown=cooldown)
         experiment = experiment_of(toy(tmp_path, iterations=12, schedule=schedule, optimizer=optimizer))
         streams, rates = Streams(0), []
         state = experiment.init(streams)

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal
 
 import tyro
 
-from internalize.configs.codec import OBJECTS, typed
+from internalize.configs.codec import LEFT_OUT_UNLESS_SET, OBJECTS, typed
 from internalize.curricula import ScheduleConfig
 from internalize.errors import BadInput, require, require_seed
 from internalize.kinds.text.rendering import Boundary, RemovalConfig, Unit
@@ -42,16 +42,20 @@ def columns_of(name: str) -> set[str]:
 @dataclass(frozen=True)
 @typed("optimizer")
 class TextOptimizerConfig(AdamWConfig):
-    """AdamW, with a warm-up and a bound on the gradient."""
+    """AdamW, with a warm-up, a cool-down and a bound on the gradient."""
 
     warmup: int = 0
     """Iterations over which the learning rate rises, at the beginning and after every reset."""
     clip: float | None = None
     """Shorten the gradient to at most this norm; as it is if not given."""
+    cooldown: int | None = field(default=None, metadata=LEFT_OUT_UNLESS_SET)
+    """Iterations at the end of the training over which the learning rate falls to 0; it stays if not given."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require(self.warmup >= 0, "optimizer.warmup", f"must be 0 or more, got {self.warmup}")
+        good = self.cooldown is None or self.cooldown >= 1
+        require(good, "optimizer.cooldown", f"must be at least 1, got {self.cooldown}")
         good = self.clip is None or 0 < self.clip < math.inf
         require(good, "optimizer.clip", f"must be more than 0 and finite, got {self.clip}")
 
@@ -164,6 +168,11 @@ class TextConfig:
         require(good, "init-std", f"must be more than 0 and finite, got {self.init_std}")
         plain = self.schedule.kind != "controller"
         require(plain, "schedule.kind", "must be fixed or adaptive: for text there is no controller")
+        cooldown = self.optimizer.cooldown or 0
+        fits = cooldown <= self.iterations
+        require(
+            fits, "optimizer.cooldown", f"must be at most all {self.iterations:,} iterations, got {cooldown:,}"
+        )
         self.eval_files()
 
     def eval_files(self) -> dict[str, str]:

@@ -20,7 +20,7 @@ from internalize.kinds.text.generation import FastTextStep, fast_shape, share_st
 from internalize.kinds.text.material import Material
 from internalize.kinds.text.network import add_adapters, build, load_weights, merged, outline, weights_of
 from internalize.kinds.text.rendering import Rendered
-from internalize.kinds.text.state import SlotAverages, TextState, TextStep, clip, rows_at, warm_up
+from internalize.kinds.text.state import SlotAverages, TextState, TextStep, clip, cool_down, rows_at, warm_up
 from internalize.measure.ledger import Ledger, ledger_from_json
 from internalize.models.parameters import AdamW, flatten_parameters
 from internalize.runtime.kind import Finish, Streams, part_of
@@ -136,7 +136,8 @@ class TextExperiment:
         if choice.clip is not None:
             clip(state.optimizer.gradient, choice.clip)
         done = progress.in_stage if choice.reset else progress.iteration
-        state.optimizer.lr = choice.lr * warm_up(done, choice.warmup)
+        left = self.config.iterations - progress.iteration
+        state.optimizer.lr = choice.lr * warm_up(done, choice.warmup) * cool_down(left, choice.cooldown)
         state.optimizer.step()
 
     def rendered_at(self, progress: Progress, streams: Streams) -> list[Rendered]:

@@ -188,6 +188,11 @@ def warm_up(done: int, steps: int) -> float:
     return min(1.0, (done + 1) / steps) if steps else 1.0
 
 
+def cool_down(left: int, steps: int | None) -> float:
+    """The share of the learning rate when so many steps are left: a straight fall over the last of them."""
+    return min(1.0, left / steps) if steps else 1.0
+
+
 def rows_at(iteration: int, batch: int, rows: int, streams: Streams) -> list[int]:
     """A function of its arguments alone; consumes streams("order", epoch)."""
     first = iteration * batch
