@@ -67,3 +67,12 @@ class LastProductByDigits(Curriculum):
     def shown(self, stage: int) -> tuple[int, ...]:
         tokens = range(6, 14 - stage) if stage < self.stages else ()  # p1 has 5 tokens, the sign is the sixth
         return (*tokens, self.horizon)
+
+
+class AnswerAlone(Curriculum):
+    """No step at all, from the beginning: to go on from a model that has lost its chain."""
+
+    stages = 1
+
+    def shown(self, stage: int) -> tuple[int, ...]:
+        return (self.horizon,)
