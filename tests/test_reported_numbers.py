@@ -324,5 +324,14 @@ def test_headlines_under_the_initial_weights_of_gpt2() -> None:
         counts = " | ".join(f"{one} of {len(here)}" for one in reached)
         told = f"| {task[0]}_{task[1:]}, {horizon} | {labels[method]} | {counts} | {lost} |"
         assert told in document
+    larger = [
+        fmean(
+            float(row["id_accuracy"]) - float(row["ood_accuracy"])
+            for row in rows_of("laptop/judge.csv")
+            if row["task"] == task
+        )
+        for task in ("C3", "C7")
+    ]
+    assert f"against {100 * larger[0]:.1f} and {100 * larger[1]:.1f} in `results/laptop/judge.csv`" in document
     claims = json.loads(text_of("results/readings/headlines/verdict.json"))["claims"]
     assert [claim["verdict"] for claim in claims] == 4 * ["confirmed"]

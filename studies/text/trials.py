@@ -1,6 +1,6 @@
 """What runs of text measured on the way, also those that were stopped by hand: `collect` reads finished ones.
 
-python studies/text/trials.py runs/* > results/text/multiplication-choose.csv
+python studies/text/trials.py runs/mult4/* > results/text/multiplication-choose.csv
 """
 
 from __future__ import annotations

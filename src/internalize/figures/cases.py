@@ -214,7 +214,7 @@ TOY_HORIZONS = {"C2": 10, "C3": 8, "C5": 6, "S3": 6}
 # inputs far exceed training sequences). Settings are chosen on seeds 100 … 199, claims judged on 200 … 229.
 
 INIT_STD = 0.057
-"""Initial weights of every model of width 64: GPT-2's 0.02 times √(512/64). Chosen on tuning seeds by the
+"""Initial weights of the C_2 cell, of width 64: GPT-2's 0.02 times √(512/64). Chosen on tuning seeds by the
 success of the inductive run alone: docs/readings.md."""
 HELD_OUT = 0.05
 """Share of inputs that no training batch holds; accuracies are measured on these."""
