@@ -31,6 +31,12 @@ class SumsFirst(InOrder):
     order = (3, 5, 1, 2, 4, 6)
 
 
+class SumsThenLateProducts(InOrder):
+    """The sums, then the products from the last one on, as it went well with 3 × 3."""
+
+    order = (3, 5, 6, 4, 1, 2)
+
+
 class LateProductsFirst(InOrder):
     """The last sum, then the last two products, then the first sum, then the first two products: the answer is
     never the sum of more than three numbers that are read."""
