@@ -119,6 +119,10 @@ def test_why_right_fails() -> None:
         ("right", "absolute"): "right, absolute positions | moves",
         ("right", "kept"): "right, every state keeps its place | stays",
         ("left", "end"): "left, positions counted from the end | moves",
+        ("left", "rotary"): "left, rotary positions | –",
+        ("right", "rotary"): "right, rotary positions | –",
+        ("left", "none"): "left, no positions | –",
+        ("right", "none"): "right, no positions | –",
     }
     assert {(row["method"], row["encoding"]) for row in rows} == set(lines)
     for (method, encoding), words in lines.items():

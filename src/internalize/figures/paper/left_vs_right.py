@@ -102,6 +102,8 @@ def works(members: Members) -> PositiveControl:
     return PositiveControl(f"{members.label} works", members, "internalized", by="task")
 
 
+PANELS_IN_A_LINE = 3
+
 CLAIMS = [
     Claim(
         "left-above-right",
@@ -181,42 +183,43 @@ def encoding_of(row: FigureRow) -> str:
 
 
 def draw(material: DrawingMaterial) -> Drawing:
-    """A row for each task and a column for each encoding: when runs internalized. Last: success in equal
-    stages."""
+    """A panel for each task and encoding: when runs internalized. Last: success in equal stages."""
     timed = [
         row for row in group("", ablated=True).of(material.rows) if row.get("iterations_until") is not None
     ]
     cells = [row for row in material.rows if row["beside_inductive"]]
-    tasks = list(dict.fromkeys(row["task"] for row in timed)) or [""]
-    encodings = [encoding for encoding in ENCODINGS if group("", encoding=encoding).of(timed)]
-    columns = len(encodings) + bool(cells)
-    size = {"width": 1 + 2.9 * columns, "height": 0.7 + 2.9 * len(tasks)}
-    figure, axes = new_figure(len(tasks), columns, squeeze=False, sharey=True, **size)
-    for line, task in zip(axes, tasks, strict=True):
-        for axis, encoding in zip(line, encodings, strict=False):
-            here = group("", task=task, encoding=encoding).of(timed)
-            curves = {method: waits_of(group("", method=method).of(here)) for method in SIDES}
-            waiting_curves(axis, curves, until=max((row["iterations"] for row in here), default=None))
-            axis.set_title(f"{task_name(task)}, positions {TITLES.get(encoding, encoding)}", fontsize=10)
-            axis.legend(fontsize=8, loc="center right")
-            axis.set_ylabel(axis.get_ylabel() if axis is line[0] else "")
+    shown = [
+        (task, encoding)
+        for task in dict.fromkeys(row["task"] for row in timed)
+        for encoding in ENCODINGS
+        if group("", task=task, encoding=encoding).of(timed)
+    ]
+    panels = max(1, len(shown) + bool(cells))
+    columns = min(panels, PANELS_IN_A_LINE)
+    lines = -(-panels // columns)
+    size = {"width": 1 + 2.9 * columns, "height": 0.7 + 2.9 * lines}
+    figure, axes = new_figure(lines, columns, squeeze=False, sharey=True, **size)
+    places = list(axes.flat)
+    for axis, (task, encoding) in zip(places, shown, strict=False):
+        here = group("", task=task, encoding=encoding).of(timed)
+        curves = {method: waits_of(group("", method=method).of(here)) for method in SIDES}
+        waiting_curves(axis, curves, until=max((row["iterations"] for row in here), default=None))
+        axis.set_title(f"{task_name(task)}, positions {TITLES.get(encoding, encoding)}", fontsize=10)
+        axis.legend(fontsize=8, loc="center right")
+        axis.set_ylabel(axis.get_ylabel() if axis in axes[:, 0] else "")
     if cells:
-        for axis in axes[1:, -1]:
-            axis.set_visible(False)
-        places = list(dict.fromkeys(row["task"] for row in cells))
+        axis = places[len(shown)]
+        tasks = list(dict.fromkeys(row["task"] for row in cells))
         bars = {
-            method: [rate(group("", task=task, method=method).of(cells), "internalized") for task in places]
+            method: [rate(group("", task=task, method=method).of(cells), "internalized") for task in tasks]
             for method in METHODS
         }
-        alone = axes.shape[1] == 1
-        success_bars(
-            axes[0][-1],
-            [task_name(task) for task in places],
-            bars,
-            what="runs that have internalized" if alone else "",
-        )
-        axes[0][-1].set_title("equal stages, no easy steps", fontsize=10)
-        axes[0][-1].legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.12))
+        what = "runs that have internalized" if axis in axes[:, 0] else ""
+        success_bars(axis, [task_name(task) for task in tasks], bars, what=what)
+        axis.set_title("equal stages, no easy steps", fontsize=10)
+        axis.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=len(METHODS))
+    for axis in places[len(shown) + bool(cells) :]:
+        axis.set_visible(False)
     return figure
 
 
