@@ -339,3 +339,18 @@ def test_headlines_under_the_initial_weights_of_gpt2() -> None:
     assert f"against {100 * larger[0]:.1f} and {100 * larger[1]:.1f} in `results/laptop/judge.csv`" in document
     claims = json.loads(text_of("results/readings/headlines/verdict.json"))["claims"]
     assert [claim["verdict"] for claim in claims] == 4 * ["confirmed"]
+
+
+def test_multiplication_without_a_chain() -> None:
+    told = " ".join(text_of("docs/text.md").split())
+    (first,) = rows_of("text/multiplication-3x3-adaptive.csv")
+    minutes = float(first["processor_seconds"]) / 60
+    assert f"answers {100 * float(first['id_accuracy']):.1f} % of 1,000 new rows" in told
+    assert f"and {100 * float(first['ood_accuracy']):.1f} % of rows with high digits" in told
+    assert f"after {int(first['iterations']):,} iterations, {minutes:.0f} minutes" in told
+    trials = rows_of("text/multiplication-choose.csv")
+    last = [row for row in trials if row["run"].startswith("both-p2-going")][-1]
+    assert f"answers {100 * float(last['id_accuracy']):.1f} % of 500 new rows" in told
+    whole = [row for row in trials if row["run"].startswith("all-easy-gpt2")]
+    gone = max(int(row["iteration"]) for row in whole if row["stage"] == "6")
+    assert f"the chain was gone after {gone:,} iterations" in told
