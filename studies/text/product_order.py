@@ -31,12 +31,6 @@ class SumsFirst(InOrder):
     order = (3, 5, 1, 2, 4, 6)
 
 
-class SumsThenLateProducts(InOrder):
-    """The sums, then the products from the last one on, as it went well with 3 × 3."""
-
-    order = (3, 5, 6, 4, 1, 2)
-
-
 class LateProductsFirst(InOrder):
     """The last sum, then the last two products, then the first sum, then the first two products: the answer is
     never the sum of more than three numbers that are read."""
@@ -73,12 +67,3 @@ class LastProductByDigits(Curriculum):
     def shown(self, stage: int) -> tuple[int, ...]:
         tokens = range(6, 14 - stage) if stage < self.stages else ()  # p1 has 5 tokens, the sign is the sixth
         return (*tokens, self.horizon)
-
-
-class AnswerAlone(Curriculum):
-    """No step at all, from the beginning: to go on from a model that has lost its chain."""
-
-    stages = 1
-
-    def shown(self, stage: int) -> tuple[int, ...]:
-        return (self.horizon,)
