@@ -147,3 +147,5 @@ EXCEPTIONS = defaultdict(
 )
 """Claims that cannot be judged where left succeeds a third of the time, as the paper has it: the control asks
 half."""
+LAPTOP_ALONE = defaultdict(lambda: NONE, {"left-vs-right": {"fixed-place-mends-right-again"}})
+"""Claims without a case at the paper's tier."""

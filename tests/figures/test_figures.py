@@ -18,7 +18,7 @@ from internalize.figures.paper import NAMES, find_figure, told_by
 from internalize.figures.results import plan
 from internalize.kinds import prepare
 from internalize.runs.folder import Run
-from tests.figures.planting import AS_CLAIMED, EXCEPTIONS, SEEDS, TOO_FEW, chain, plant
+from tests.figures.planting import AS_CLAIMED, EXCEPTIONS, LAPTOP_ALONE, SEEDS, TOO_FEW, chain, plant
 
 
 @pytest.fixture(scope="module")
@@ -99,9 +99,9 @@ def test_what_the_paper_claims_is_confirmed_if_it_comes_out_so(name: str) -> Non
     figure = find_figure(name)
     judged = judge(figure.claims, plant(figure, "paper", AS_CLAIMED[name]))
     expected = dict.fromkeys((claim.name for claim in figure.claims), "confirmed")
-    expected |= dict.fromkeys(EXCEPTIONS[name], "not testable here") | dict.fromkeys(
-        TOO_FEW[name], "inconclusive"
-    )
+    words = {"not testable here": EXCEPTIONS, "inconclusive": TOO_FEW, "planned": LAPTOP_ALONE}
+    for word, claims in words.items():
+        expected |= dict.fromkeys(claims[name], word)
     assert {one.claim.name: one.word for one in judged} == expected
 
 
