@@ -26,7 +26,7 @@ from internalize.figures.cases import (
 from internalize.figures.figure import EXISTS, MOSTLY, Claim, DrawingMaterial, Figure, succeeds_first
 from internalize.figures.numbers import Larger
 from internalize.figures.rates import MoreOften, OftenWithout, RateAbove, RateBelow
-from internalize.figures.rows import FigureRow, chain_columns, group, part_of, rate
+from internalize.figures.rows import FigureRow, chain_columns, group, rate
 from internalize.kinds.chain.presets import without_stages
 
 if TYPE_CHECKING:
@@ -46,6 +46,17 @@ ASKED_BOTH_WAYS = replace(
 )
 """The laptop's recipe with a token that tells the length, so that the curriculum's model can be asked for the
 full chain too. Positions that are kept would be those of one length alone."""
+TWO_LAYERS = replace(ASKED_BOTH_WAYS, model=replace(ASKED_BOTH_WAYS.model, depth=2))
+"""For the mixture and the curriculum beside it. Absolute positions of states differ between lengths. One layer
+cannot ask the length token before it looks for its symbol: it learns the chain and not the direct answer."""
+_plain = without_stages(replace(TWO_LAYERS, length_token=None), "mixture")
+FALLING_MIXTURE = replace(
+    _plain,
+    optimizer=replace(_plain.optimizer, cooling=10_000),
+    schedule=replace(_plain.schedule, threshold=0.005),
+)
+"""The learning rate falls by half every 10,000 iterations: at a constant one the direct answer stays noisy.
+Chosen on a tuning seed: docs/lab-notes.md."""
 SHARE = 0.5
 """Of the steps, those in which an earlier stage is rehearsed. Chosen on a tuning seed: docs/lab-notes.md."""
 REHEARSAL: dict[str, list[Any]] = {"rehearsal": [None, SHARE], "rehearse": [None, "all"]}
@@ -60,9 +71,8 @@ TIERS: Tiers = {
     ],
     "laptop": [
         Grid(ASKED_BOTH_WAYS, zipped=REHEARSAL, seeds=TEN_SEEDS),
-        Grid(
-            without_stages(replace(ASKED_BOTH_WAYS, length_token=None), "mixture"), seeds=TEN_SEEDS, later=True
-        ),
+        Grid(FALLING_MIXTURE, seeds=TEN_SEEDS),
+        Grid(TWO_LAYERS, seeds=TEN_SEEDS),
     ],
     "paper": [
         Grid(PAPER, {**PAPER_TASKS, "method": METHODS}, seeds=PAPER_SEEDS),
@@ -70,12 +80,20 @@ TIERS: Tiers = {
     ],
 }
 
-MIXTURE, CURRICULUM = group("mixture", way="mixture"), group("curriculum", way="curriculum")
+MIXTURE = group("mixture", way="mixture")
+CURRICULUM = group("curriculum", way="curriculum", beside_mixture=True)
 REHEARSED = group("curriculum with rehearsal", way="rehearsed")
 MIXTURE_THAT_ANSWERS = group("mixture that succeeds ID at once", way="mixture", succeeded=True)
 REHEARSED_THAT_ANSWERS = group("curriculum with rehearsal that succeeds ID", way="rehearsed", succeeded=True)
 """A direct answer that was never learned loses nothing out of distribution."""
-CURRICULUM_ASKED = group("curriculum that succeeds ID", way="curriculum", length_token=True, succeeded=True)
+PLAIN = group("curriculum", way="curriculum", beside_rehearsed=True)
+CURRICULUM_ASKED = group(
+    "curriculum that succeeds ID",
+    way="curriculum",
+    beside_rehearsed=True,
+    length_token=True,
+    succeeded=True,
+)
 """Only a model that was shown the token for a length can be asked for it."""
 
 CLAIMS = [
@@ -107,7 +125,7 @@ CLAIMS = [
         "curriculum-forgets-the-chain",
         "Asked for the full chain, the curriculum's model has forgotten it (not in the paper).",
         RateBelow(CURRICULUM_ASKED, "chain_succeeded", MOSTLY, by="task"),
-        [succeeds_first(CURRICULUM, by="task")],
+        [succeeds_first(PLAIN, by="task")],
     ),
     Claim(
         "rehearsal-keeps-both",
@@ -119,40 +137,57 @@ CLAIMS = [
         "rehearsal-keeps-ood",
         "Rehearsing longer chains keeps more of the direct answer's OOD accuracy (not in the paper).",
         Larger(CURRICULUM_ASKED, REHEARSED_THAT_ANSWERS, "ood_gap", strata="task"),
-        [succeeds_first(CURRICULUM, by="task"), succeeds_first(REHEARSED, by="task")],
+        [succeeds_first(PLAIN, by="task"), succeeds_first(REHEARSED, by="task")],
     ),
 ]
 
 
-def columns(row: FigureRow, cases: Sequence[FigureRow]) -> dict[str, Any]:
-    """way: how the model came to know several lengths, if it does."""
+def way_of(row: FigureRow) -> str:
+    """How the model came to know several lengths, if it does."""
     rehearsed = "rehearsed" if row.get("rehearsal") else "curriculum"
-    way = "mixture" if row["method"] == "mixture" else rehearsed
-    return {**chain_columns(row, cases), "way": way}
+    return "mixture" if row["method"] == "mixture" else rehearsed
 
 
+def columns(row: FigureRow, cases: Sequence[FigureRow]) -> dict[str, Any]:
+    """way; beside_mixture, beside_rehearsed: whether the same model was trained in these ways, too."""
+
+    def shape(case: FigureRow) -> list[Any]:
+        return [case["task"], case["horizon"], case["model.depth"], case["model.width"]]
+
+    ways = {way_of(case) for case in cases if shape(case) == shape(row)}
+    beside = {f"beside_{way}": way in ways for way in ("mixture", "rehearsed")}
+    return {**chain_columns(row, cases), "way": way_of(row), **beside}
+
+
+ASKED_FOR_CHAIN, DIRECT = ("chain_succeeded", "chain_ood_succeeded"), ("succeeded", "ood_succeeded")
 WAYS = {
-    "mixture, asked for the chain": (MIXTURE, "chain_succeeded", "chain_ood_succeeded"),
-    "mixture, direct": (MIXTURE, "succeeded", "ood_succeeded"),
-    "curriculum, asked for the chain": (CURRICULUM, "chain_succeeded", "chain_ood_succeeded"),
-    "curriculum, direct": (CURRICULUM, "succeeded", "ood_succeeded"),
-    "with rehearsal, asked for the chain": (REHEARSED, "chain_succeeded", "chain_ood_succeeded"),
-    "with rehearsal, direct": (REHEARSED, "succeeded", "ood_succeeded"),
+    "mixture, asked for the chain": ("mixture", *ASKED_FOR_CHAIN),
+    "mixture, direct": ("mixture", *DIRECT),
+    "curriculum, asked for the chain": ("curriculum", *ASKED_FOR_CHAIN),
+    "curriculum, direct": ("curriculum", *DIRECT),
+    "with rehearsal, asked for the chain": ("rehearsed", *ASKED_FOR_CHAIN),
+    "with rehearsal, direct": ("rehearsed", *DIRECT),
 }
-"""How a model is asked: which runs, and the names of its results ID and OOD."""
+"""How a model is asked: how it was trained, and the names of its results ID and OOD."""
 
 
 def draw(material: DrawingMaterial) -> Drawing:
-    """Only the ways that some run was asked in: the first curricula knew one length alone."""
-    tasks = list(dict.fromkeys(row["task"] for row in material.rows))
-    ways = {way: of for way, of in WAYS.items() if rate(of[0].of(material.rows), of[1]).trials}
-    figure, axes = new_figure(1, 2, width=max(8.0, 3 + 2.2 * len(tasks)), height=4.0, sharey=True)
+    """A group of bars for each task and depth. Only the ways that some run was asked in: the first curricula
+    knew one length alone."""
+    places = list(dict.fromkeys((row["task"], row["model.depth"]) for row in material.rows))
+    deep = len({depth for _, depth in places}) > 1
+    names = [f"{task_name(task)}, depth {depth}" if deep else task_name(task) for task, depth in places]
+    ways = {way: of for way, of in WAYS.items() if rate(group("", way=of[0]).of(material.rows), of[1]).trials}
+    figure, axes = new_figure(1, 2, width=max(8.0, 3 + 2.2 * len(places)), height=4.0, sharey=True)
     for i, (axis, title) in enumerate(zip(axes, ("in distribution", "out of distribution"), strict=True)):
         series = {
-            way: [rate(part_of(members.of(material.rows), "task", task), outcomes[i]) for task in tasks]
-            for way, (members, *outcomes) in ways.items()
+            told: [
+                rate(group("", way=way, task=task, model__depth=depth).of(material.rows), outcomes[i])
+                for task, depth in places
+            ]
+            for told, (way, *outcomes) in ways.items()
         }
-        success_bars(axis, [task_name(task) for task in tasks], series)
+        success_bars(axis, names, series)
         axis.set_title(title)
     axes[1].set_ylabel("")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
