@@ -75,7 +75,11 @@ class OpenText(OpenStages):
     experiment: TextExperiment
 
     def model(self, stage: int | None = None) -> nn.Module:
-        """The language model of transformers, with the weights of that moment."""
+        """The language model of transformers with the weights at the end of that stage.
+
+        None: the final ones, or in an unfinished run those at the end of the last stage that ended; `moment`
+        says which.
+        """
         stage = self.moment(stage).stage
         return self.experiment.load_model(self.run.weights(stage if stage in self.run.stages() else None))
 
