@@ -146,8 +146,8 @@ class OpenChain(OpenStages):
     def model(self, stage: int | None = None) -> LanguageModel:
         """The network itself, for whoever looks inside it; of a network of one's own it is `.module`.
 
-        stage: the weights at its end. None: the final ones, or in an unfinished run those at the end of the last
-        stage that ended; `moment` says which.
+        stage: the weights at its end. None: the final ones, or in an unfinished run those at the end of the
+        last stage that ended; `moment` says which.
         """
         return self.predictor(stage=stage).model
 
