@@ -82,7 +82,8 @@ TIERS: Tiers = {
         Grid(LONG_RECIPE, {"method": ["left"], "task": LATER_AT_25}, seeds=TEN_SEEDS, later=True),
         Grid(LONG_ONE_STAGE, {"method": ["cot", "e2e"], "task": LATER_AT_25}, seeds=TEN_SEEDS, later=True),
         Grid(CELL, {"method": ["left", "inductive"]}, seeds=TEN_SEEDS, later=True),
-        Grid(CELL, {"method": ["cot", "e2e"]}, seeds=TEN_SEEDS, later=True),
+        Grid(CELL, {"method": ["e2e"]}, seeds=TEN_SEEDS, later=True),
+        Grid(CELL, {"method": ["cot"]}, seeds=TEN_SEEDS, later=True),
         Grid(RECIPE, {"method": ["left"]}, with_horizons(LATER, HORIZONS), seeds=TEN_SEEDS, later=True),
         Grid(
             ONE_STAGE, {"method": ["cot", "e2e"]}, with_horizons(LATER, HORIZONS), seeds=TEN_SEEDS, later=True
