@@ -284,8 +284,13 @@ def test_the_race() -> None:
 
 def test_one_model_for_both_lengths() -> None:
     rows = rows_of("mixture/mixture.csv")
-    for way, label in (("curriculum", "curriculum"), ("rehearsed", "with rehearsal")):
-        here = [row for row in rows if row["way"] == way]
+    for way, depth, label in (
+        ("mixture", "2", "mixture, two layers"),
+        ("curriculum", "2", "curriculum, two layers"),
+        ("curriculum", "1", "curriculum"),
+        ("rehearsed", "1", "with rehearsal"),
+    ):
+        here = [row for row in rows if (row["way"], row["model.depth"]) == (way, depth)]
         assert len(here) == 10
         shares = ("id_accuracy", "ood_accuracy", "chain_id_accuracy", "chain_ood_accuracy")
         told = [spread(numbers(here, "result.iterations"), ",.0f")]

@@ -178,7 +178,7 @@ def draw(material: DrawingMaterial) -> Drawing:
     deep = len({depth for _, depth in places}) > 1
     names = [f"{task_name(task)}, depth {depth}" if deep else task_name(task) for task, depth in places]
     ways = {way: of for way, of in WAYS.items() if rate(group("", way=of[0]).of(material.rows), of[1]).trials}
-    figure, axes = new_figure(1, 2, width=max(8.0, 3 + 2.2 * len(places)), height=4.0, sharey=True)
+    figure, axes = new_figure(1, 2, width=max(8.0, 3 + 2.2 * len(places)), height=4.3, sharey=True)
     for i, (axis, title) in enumerate(zip(axes, ("in distribution", "out of distribution"), strict=True)):
         series = {
             told: [
@@ -190,7 +190,7 @@ def draw(material: DrawingMaterial) -> Drawing:
         success_bars(axis, names, series)
         axis.set_title(title)
     axes[1].set_ylabel("")
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
     return figure
 
 
