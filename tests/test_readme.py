@@ -122,12 +122,14 @@ def without_times(text: str) -> list[str]:
 
 
 def test_the_readme_shows_what_is_printed(stranger: Stranger) -> None:
-    """Every command of its console blocks, for real, in a folder of its own."""
+    """Every command of its console blocks, for real, in a folder of its own beside the committed runs."""
     (stranger.folder / "console").mkdir()
+    (stranger.folder / "console" / "results").mkdir()
+    shutil.copytree(ROOT / "results" / "runs", stranger.folder / "console" / "results" / "runs")
     there = Stranger(stranger.folder / "console", stranger.site)
-    (block,) = blocks("console")
-    commands = re.findall(r"^\$ internalize (.*)\n((?:[^$\n].*\n)*)", block, flags=re.MULTILINE)
-    assert len(commands) == 4
+    pattern = re.compile(r"^\$ internalize (.*)\n((?:[^$\n].*\n)*)", flags=re.MULTILINE)
+    commands = [found for block in blocks("console") for found in pattern.findall(block)]
+    assert len(commands) == 6
     for command, shown in commands:
         printed = there.internalize(shlex.split(command))
         assert without_times(printed) == without_times(shown), command
