@@ -47,8 +47,9 @@ ASKED_BOTH_WAYS = replace(
 """The laptop's recipe with a token that tells the length, so that the curriculum's model can be asked for the
 full chain too. Positions that are kept would be those of one length alone."""
 TWO_LAYERS = replace(ASKED_BOTH_WAYS, model=replace(ASKED_BOTH_WAYS.model, depth=2))
-"""For the mixture and the curriculum beside it. Absolute positions of states differ between lengths. One layer
-cannot ask the length token before it looks for its symbol: it learns the chain and not the direct answer."""
+"""For the mixture and the curriculum beside it: with one layer the mixture learns the chain and not the direct
+answer. Presumably since positions of states differ between lengths, and a state must ask the length token
+before it looks for its symbol."""
 _plain = without_stages(replace(TWO_LAYERS, length_token=None), "mixture")
 FALLING_MIXTURE = replace(
     _plain,
