@@ -322,6 +322,17 @@ def test_readings_one_at_a_time() -> None:
         assert f"| {told} | {count(here)} | {' | '.join(shares)} |" in text_of("docs/readings.md")
 
 
+def test_dropout() -> None:
+    rows = rows_of("readings/dropout.csv")
+    for std in dict.fromkeys(row["model.init_std"] for row in rows):
+        here = [row for row in rows if row["model.init_std"] == std]
+        shares = [
+            ", ".join(f"{value:.1f}" for value in numbers(here, column, 0.01))
+            for column in ("id_accuracy", "ood_accuracy")
+        ]
+        assert f"| {std} | {count(here)} | {' | '.join(shares)} |" in text_of("docs/readings.md")
+
+
 def test_headlines_under_the_initial_weights_of_gpt2() -> None:
     document, rows = text_of("docs/readings.md"), rows_of("readings/headlines/headlines.csv")
     labels = {"cot": "CoT", "e2e": "E2E", "left": "left"}
