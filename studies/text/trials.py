@@ -13,18 +13,20 @@ from typing import Any
 from internalize.runs.folder import Run
 from internalize.runs.table import Table
 
-ACCURACIES = ("id_accuracy", "id_chain_accuracy")
+MEASURED = ("id_accuracy", "id_chain_accuracy", "id_response_length", "ood_accuracy")
 
 
 def measured(path: Path) -> Iterator[dict[str, Any]]:
-    """A row for each measurement: where the run was, how many rows were right, the newest losses."""
-    losses: dict[str, Any] = {"loss": None, "worst_loss": None, "token_accuracy": None}
-    for row in Run(path).metrics():
+    """A row for each measurement: where the run was, how many rows were right, what was logged last."""
+    logged: dict[str, Any] = {"loss": None, "worst_loss": None, "token_accuracy": None, "operations": None}
+    run = Run.open(path)
+    whose = {"run": path.name, **{name: run.identity().config[name] for name in ("method", "seed")}}
+    for row in run.metrics():
         if row["event"] == "train":
-            losses = {name: row[name] for name in losses}
+            logged = {name: row[name] for name in logged}
         elif row["event"] == "evaluation":
-            place = {name: row[name] for name in ("stage", "iteration", *ACCURACIES)}
-            yield {"run": path.name, **place, **losses}
+            place = {name: row.get(name) for name in ("stage", "iteration", *MEASURED)}
+            yield {**whose, **place, **logged}
 
 
 if __name__ == "__main__":
