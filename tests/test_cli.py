@@ -121,7 +121,6 @@ OTHERS = [
     ("runs shwo", "runs: no command 'shwo' (did you mean 'show'?); there are show, compare"),
     ("runs", "out: there is no folder runs, so there are no runs yet; for a first one: internalize train"),
     ("data", "command: no command 'data'; there are data check and data make"),
-    ("data --help", "command: no command 'data'; there are data check and data make"),
     ("data chek x", "command: no command 'data chek' (did you mean 'data check'?); there are data check and"),
     ("help trian", "command: unknown command 'trian' (did you mean 'train'?); internalize --help lists all"),
     ("completion tcsh", "must be one of 'bash', 'zsh', 'fish', got 'tcsh'"),

@@ -284,6 +284,9 @@ def _run(words: list[str]) -> int:
         print(f"internalize {package_version()}")
         return 0
     name = next((name for name in (" ".join(words[:2]), words[0]) if name in COMMANDS), words[0])
+    if name not in COMMANDS and words[1:2] in (["--help"], ["-h"]) and (parts := _beginning_with(name)):
+        print("\n".join(f"internalize {part:<12} {COMMANDS[part].purpose}" for part in parts))
+        return 0
     if name not in COMMANDS:
         raise _unknown_command(words)
     if name == "runs" and len(words) > 1 and not words[1].startswith("-"):  # it has no positional argument
@@ -309,9 +312,14 @@ def _run(words: list[str]) -> int:
         return _carry_out(function, arguments)
 
 
+def _beginning_with(word: str) -> list[str]:
+    """The commands of two words whose first this is."""
+    return [command for command in COMMANDS if command.startswith(f"{word} ")]
+
+
 def _unknown_command(words: list[str]) -> BadInput:
     """`data` alone is the beginning of two commands, and near to neither by its letters."""
-    name, longer = words[0], [command for command in COMMANDS if command.startswith(f"{words[0]} ")]
+    name, longer = words[0], _beginning_with(words[0])
     asked = " ".join(words[:2]) if words[1:] and not words[1].startswith("-") else name
     if longer:
         near = closest(asked, longer) if asked != name else ""

@@ -28,18 +28,20 @@ class EvaluateArguments(TrustOption):
     """The run: its folder, a unique part of its name, the beginning of its hash, or latest."""
     inputs: str | None = None
     """uniform, binomial:p, weights:… (one number for each symbol, commas between); the run's ID and OOD if not
+    given. Of a run of text: one of its files by its name, or another file of rows; all of its own if not
     given."""
     samples: int = 10_000
-    """Sequences to answer."""
+    """Sequences to answer; of text, at most so many rows of a file."""
     horizon: int | None = None
-    """Symbols in an input; the run's own number if not given. Models with absolute positions know no other."""
+    """Symbols in an input; the run's own number if not given. Models with absolute positions know no other.
+    Text has none."""
     stage: int | None = None
     """Measure the weights at the end of this stage; the final ones if not given."""
     budget: int | None = None
     """Tokens of an answer, EOS included: asked for by LEN (mixture) or pauses (filler), else forced; free if
-    not given."""
+    not given. Of text: tokens of the chain before the answer, asked for (mixture) or forced."""
     seed: int = 0
-    """Which inputs are drawn."""
+    """Which inputs are drawn; of text none are."""
     device: Device = "auto"
     json: bool = False
     """Print one JSON object."""
@@ -53,15 +55,16 @@ class ShowArguments(TrustOption):
     """The run: its folder, a unique part of its name, the beginning of its hash, or latest."""
     examples: int = 10
     """How many."""
-    inputs: str = "uniform"
-    """uniform, binomial:p or weights:… (one number for each symbol, commas between)."""
+    inputs: str | None = None
+    """uniform, binomial:p or weights:… (one number for each symbol, commas between); uniform if not given. Of a
+    run of text: one of its files by its name, or another file of rows; its first file if not given."""
     stage: int | None = None
     """Show the weights at the end of this stage; the final ones if not given."""
     budget: int | None = None
     """Tokens of an answer, EOS included: asked for by LEN (mixture) or pauses (filler), else forced; free if
-    not given."""
+    not given. Of text: tokens of the chain before the answer, asked for (mixture) or forced."""
     seed: int = 0
-    """Which inputs are drawn."""
+    """Which inputs are drawn; of text none are, the file's first rows are shown."""
     device: Device = "auto"
     json: bool = False
     """Print a JSON list."""
@@ -75,12 +78,12 @@ class AskArguments(TrustOption):
     """The run: its folder, a unique part of its name, the beginning of its hash, or latest."""
     words: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="INPUT")]
     """The symbols, by their names, with spaces or commas between, in quotes or not. Another length than the
-    run's own is read where the model can (rotary or no positions)."""
+    run's own is read where the model can (rotary or no positions). Of a run of text: a question, in quotes."""
     stage: int | None = None
     """Ask the weights at the end of this stage; the final ones if not given."""
     budget: int | None = None
     """Tokens of the answer, EOS included: asked for by LEN (mixture) or pauses (filler), else forced; free if
-    not given."""
+    not given. Of text: tokens of the chain before the answer, asked for (mixture) or forced."""
     device: Device = "auto"
     json: bool = False
     """Print one JSON object."""
@@ -109,7 +112,8 @@ class CheckArguments(TrustOption):
     epsilon: float | None = None
     """Check the distributional definition with this ε instead of the strict one."""
     inputs: str | None = None
-    """all, uniform, binomial:p or weights:…; all where they are few, else the run's training inputs."""
+    """all, uniform, binomial:p or weights:…; all where they are few, else the run's training inputs. Of text:
+    one of its files by its name."""
     samples: int | None = None
     """Inputs to draw where not all are looked at: ten thousand if not given."""
     seed: int = 0

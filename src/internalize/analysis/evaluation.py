@@ -78,7 +78,7 @@ def show_command(arguments: ShowArguments) -> None:
     chain = open_chain(arguments.run, arguments.device)
     chain.require_room(arguments.examples, "examples")
     moment = chain.moment(arguments.stage)
-    inputs = chain.experiment.test_inputs(arguments.inputs)
+    inputs = chain.experiment.test_inputs(arguments.inputs or "uniform")
     drawn = chain.draw(inputs, arguments.examples, arguments.seed, "show command")
     found = chain.answers(drawn.symbols, chain.predictor(arguments.budget, moment.stage), moment)
     if arguments.json:

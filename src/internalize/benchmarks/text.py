@@ -54,10 +54,11 @@ def text_bench_command(arguments: TextBenchArguments) -> None:
         experiment = _experiment(arguments, Path(folder))
         found = [_training(experiment, stage, arguments) for stage in (1, experiment.curriculum.stages)]
         found.append(_answering(experiment, arguments))
+        made = provenance(cpu())
     if arguments.json:
         rows = [{**asdict(speed), "ratio": speed.ratio} for speed in found]
         settings = {name: value for name, value in vars(arguments).items() if name != "json"}
-        print(json.dumps({"settings": settings, "speeds": rows, "provenance": provenance(cpu())}))
+        print(json.dumps({"settings": settings, "speeds": rows, "provenance": made}))
         return
     cells = [[s.what, f"{s.ours:,.0f}", f"{s.plain:,.0f}", f"{s.ratio:.2f}"] for s in found]
     shape = f"depth {arguments.depth}, width {arguments.width}, {arguments.heads} heads"

@@ -23,8 +23,8 @@ class ScheduleConfig:
     kind: Literal["fixed", "adaptive", "controller"] = "fixed"
     """fixed: every stage gets the same share of the iterations, the last one the remainder too (the paper's).
     adaptive: a stage ends when its running signal passes the threshold; the last stage gets what is left.
-    controller: as adaptive, but a stage must also settle, and one that does not learn is undone and tried
-    again more gently. What is said of adaptive below holds for it too, except the cap."""
+    controller (not for text): as adaptive, but a stage must also settle, and one that does not learn is undone
+    and tried again more gently. What is said of adaptive below holds for it too, except the cap."""
     signal: Literal["loss", "accuracy"] = "loss"
     """adaptive: what is compared with the threshold."""
     threshold: float | None = None

@@ -115,6 +115,22 @@ def test_help_names_forms_and_leaves_out_what_text_always_refuses(capsys: pytest
     assert not any(f"--schedule.{name.replace('_', '-')}" in offered for name in CONTROLS)
 
 
+def test_a_row_of_median_length_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [{"question": f"{n} ?", "steps": ["7 0"] * n, "answer": "1"} for n in (1, 5, 3, 4, 2)]
+    found = check(capsys, write_rows(rows, tmp_path / "rows.jsonl"), "--tokenizer", "characters")
+    assert found["example"]["question"] == "3· ·?"
+    assert found["example"]["chain"] == "7· ·0·⏎·7· ·0·⏎·7· ·0"
+
+
+def test_help_of_the_first_word(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["data", "--help"], ["help", "data"]):
+        assert main(words) == 0
+        said = capsys.readouterr().out.splitlines()
+        assert [line.split()[:3] for line in said] == [
+            ["internalize", "data", part] for part in ("check", "make")
+        ]
+
+
 # Make ------------------------------------------------------------------------------------------------------
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from internalize import BadInput, Execution, train
+from internalize.errors import RunWarning
 from internalize.kinds.text.config import (
     FILE_COLUMNS,
     OWN_COLUMNS,
@@ -46,6 +48,17 @@ def config_of(folder: Path, **fields: Any) -> TextConfig:
 def test_names_of_files_whose_results_would_clash(names: list[str], said: str) -> None:
     with pytest.raises(BadInput, match=f"eval: .*{said}"):
         TextConfig(eval=tuple(f"{name}=a.jsonl" for name in names))
+
+
+def test_another_tokenizer_than_the_folders_own(tmp_path: Path) -> None:
+    roomy = shape_file(tmp_path, "gpt2", "roomy", n_positions=64, vocab_size=64)
+    made = train(config_of(tmp_path, model=roomy), Execution(out=tmp_path / "out", quiet=True)).path / "model"
+    with pytest.warns(RunWarning, match="was trained with another tokenizer: its tokens get other meanings"):
+        find_material(config_of(tmp_path, model=str(made), tokenizer="characters"), {})
+    for same in ("words", None):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", RunWarning)
+            find_material(config_of(tmp_path, model=str(made), tokenizer=same), {})
 
 
 def test_all_columns_that_could_clash_are_known(tmp_path: Path) -> None:

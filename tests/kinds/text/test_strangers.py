@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import warnings
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from internalize.errors import BadInput
+from internalize.errors import BadInput, RunWarning
 from internalize.kinds.text.network import build, find_model
 from internalize.kinds.text.rows import RowsConfig, read_rows
 from internalize.kinds.text.tokenization import TextTokenizer, read_tokenizer
@@ -82,6 +83,26 @@ def test_a_config_that_no_model_can_have(fields: dict[str, Any], tmp_path: Path)
     path.write_text(json.dumps(SHAPES["gpt2"] | {"vocab_size": 9} | fields))
     with pytest.raises(BadInput, match="no model that transformers can make"):
         build(find_model(str(path), 0.0, None), 9, None)
+
+
+def test_keys_that_mean_nothing_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    older = SHAPES["llama"] | {"rope_theta": 5000.0}
+    for fields, said in (
+        (
+            SHAPES["gpt2"] | {"n_lyer": 2},
+            r"gpt2 knows no 'n_lyer' \(did you mean 'n_layer'\?\); nothing is done",
+        ),
+        (SHAPES["llama"] | {"n_embd": 8, "n_head": 2}, "llama knows no 'n_embd', 'n_head'; nothing is done"),
+    ):
+        path.write_text(json.dumps(fields))
+        with pytest.warns(RunWarning, match=said):
+            find_model(str(path), 0.0, None)
+    for fields in (*SHAPES.values(), older):
+        path.write_text(json.dumps(fields))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", RunWarning)
+            find_model(str(path), 0.0, None)
 
 
 def test_weights_of_another_model(tmp_path: Path) -> None:

@@ -347,6 +347,8 @@ def test_adapters_that_have_no_place(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 def test_a_model_without_an_output_for_words(tmp_path: Path) -> None:
-    source = find_model(shape_file(tmp_path, "gpt2", model_type="vit"), 0.0, None)
+    path = tmp_path / "vit.json"
+    path.write_text('{"model_type": "vit"}')
+    source = find_model(str(path), 0.0, None)
     with pytest.raises(BadInput, match="no model that transformers can make"):
         outline(source, 9)

@@ -11,6 +11,7 @@ import pytest
 from internalize.cli import main
 from internalize.kinds.entrance import train
 from internalize.kinds.text.config import TextConfig
+from internalize.kinds.text.open_text import open_text
 from internalize.kinds.text.rendering import RemovalConfig
 from internalize.kinds.text.rows import write_rows
 from internalize.runtime.execution import Execution
@@ -44,6 +45,44 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "other": made("other", evals=(f"id={few}",), method="cot"),
         "strange": made("strange", evals=(f"id={stranger}", f"ood={few}"), method="cot"),
     }
+
+
+def test_nothing_is_drawn_for_text(runs: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    run, why = runs["left"], "cannot be chosen for a run of text"
+    for command in (
+        f"evaluate {run}",
+        f"show {run}",
+        f"matrix {run}",
+        f"diagnose {run}",
+        f"check {run} --against {run}",
+    ):
+        assert f"seed: {why}" in refuse(capsys, [*command.split(), "--seed", "3"])
+    assert f"horizon: {why}" in refuse(capsys, ["evaluate", run, "--horizon", "5"])
+    for command in ("evaluate", "show"):
+        said = refuse(capsys, [command, run, "--inputs", "uniform"])
+        assert "inputs: must be one of id, or a file of rows; got 'uniform'" in said
+        assert main([command, run, "--json"]) == 0
+        capsys.readouterr()
+
+
+def test_rows_for_which_there_is_no_room(
+    runs: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    question = "x0 x1 x0"
+    long = write_rows([{"question": question, "steps": ["q0"] * 3, "answer": "q1"}], tmp_path / "long.jsonl")
+    wide = write_rows(
+        [{"question": f"{question} x1 x1", "steps": ["q0"], "answer": "q1"}], tmp_path / "wide.jsonl"
+    )
+    said = refuse(capsys, ["evaluate", runs["filler"], "--inputs", long])
+    assert "long.jsonl has chains of 3 tokens: the run's own have at most 2" in said
+    said = refuse(capsys, ["evaluate", runs["left"], "--inputs", wide])
+    assert "wide.jsonl has rows of 10 tokens, markers included: the run's own have at most 9" in said
+
+
+def test_a_marker_in_the_wrong_place_is_shown(runs: dict[str, str]) -> None:
+    tokenizer = open_text(runs["left"]).experiment.material.tokenizer
+    written = [tokenizer.markers.chain, *tokenizer.encode(["q1"])[0]]
+    assert tokenizer.decode(written) == "<|chain|> q1"
 
 
 @pytest.mark.parametrize("against", ["cot", "more", "mixture", "characters"])

@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import median
+from statistics import median, median_low
 from typing import Annotated, Any, ClassVar
 
 import tyro
@@ -66,9 +66,9 @@ class DataReport:
     tokens: dict[str, dict[str, float]]
     """question, chain, answer → median, p99, longest, in tokens; empty without a tokenizer."""
     example: dict[str, str]
-    """How the first row is cut: question, chain, answer."""
+    """How a row with a chain of median length is cut: question, chain, answer."""
     stages: list[dict[str, str]]
-    """Three stages of the first row, or three budgets of a mixture: what the model reads, and must write."""
+    """Three stages of this row, or three budgets of a mixture: what the model reads, and must write."""
     warnings: tuple[str, ...]
 
 
@@ -88,14 +88,15 @@ def check_data(arguments: DataCheckArguments) -> DataReport:
         return _check_rows(arguments, name, named)
     material = _material(arguments, name, named)
     texts = {"train": material.texts["train"], **{file: material.texts[file] for file in named}}
-    first = material.train[0]
+    typical = median_low([len(row.units) for row in material.train])
+    shown = next(row for row in material.train if len(row.units) == typical)
     tokens = {
         "question": lengths([len(row.question) for row in material.train]),
         "chain": lengths([row.chain for row in material.train]),
         "answer": lengths([len(row.answer) for row in material.train]),
     }
-    chain = [token for unit in first.units for token in unit]
-    example = {"question": first.question, "chain": chain, "answer": first.answer}
+    chain = [token for unit in shown.units for token in unit]
+    example = {"question": shown.question, "chain": chain, "answer": shown.answer}
     units = {f"{arguments.unit}s": [len(row.units) for row in material.train]}
     return DataReport(
         name,
@@ -103,7 +104,7 @@ def check_data(arguments: DataCheckArguments) -> DataReport:
         lengths([len(row.steps) for row in texts["train"]]),
         tokens,
         {part: material.tokenizer.show(ids) for part, ids in example.items()},
-        shown_stages(material, first),
+        shown_stages(material, shown),
         (
             *_about_lengths(units),
             *_about_steps(texts),

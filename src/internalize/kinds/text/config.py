@@ -118,7 +118,8 @@ class TextConfig:
     tokenizer: str | None = None
     """A folder with a tokenizer, characters or words; the model folder's own if not given."""
     method: str = "left"
-    """cot, e2e, left, right, even, geometric, mixture, mixture:right, filler, filler:left, or module:Class."""
+    """cot, e2e, left, right, inductive, even, geometric, mixture, mixture:right, filler, filler:left,
+    filler:geometric, or file.py:Class."""
     unit: Unit = "token"
     """What is taken away at a time: single tokens of the chain, or whole steps."""
     iterations: int = 10_000

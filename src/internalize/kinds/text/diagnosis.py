@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from internalize.display.terminal import percent, results_table
-from internalize.kinds.text.open_text import OpenText, open_text
+from internalize.kinds.text.open_text import OpenText, open_text, refuse_drawing
 from internalize.kinds.text.rendering import TextCurriculum
 from internalize.statistics import SUCCESS
 
@@ -31,6 +31,7 @@ LEARNED = 0.99
 
 def diagnose(arguments: Any) -> None:
     """Stage by stage: iterations, the worst loss, the accuracy at its end; and what to try."""
+    refuse_drawing(arguments)
     opened = open_text(arguments.run, arguments.device)
     found = diagnosis(opened)
     out = arguments.folder(opened.path)

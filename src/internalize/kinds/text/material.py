@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from internalize.configs.named import Copies, Source
-from internalize.errors import require
+from internalize.errors import BadInput, RunWarning, require
 from internalize.kinds.text.config import HELD_OUT, TRAIN, TextConfig
 from internalize.kinds.text.places import as_written, located
 from internalize.kinds.text.rendering import CutRow, TextCurriculum, TextRenderer
@@ -204,6 +206,8 @@ def _tokenizer(
         assert kind is not None
         rows = [row for name in _of_data(config) for row in texts[name]]
         library = make_tokenizer(kind, rows, config.rows.joiner, budgets)
+        if model.has_weights:
+            _tell_other_words(model, library, budgets)
         return TextTokenizer.of(kind, library, budgets)
     if kind is None:
         beside = model.path if model.has_weights else None
@@ -212,6 +216,15 @@ def _tokenizer(
         kind = str(beside)
     field = "tokenizer" if config.tokenizer is not None else "model"
     return TextTokenizer.of(kind, read_tokenizer(Path(kind), field, budgets), budgets)
+
+
+def _tell_other_words(model: ModelSource, made: Any, budgets: int) -> None:
+    """A made tokenizer numbers its words anew: the folder's model learned other words under these numbers."""
+    with suppress(BadInput):  # without a tokenizer of its own nobody can tell
+        own = read_tokenizer(model.path, "model", budgets)
+        if own.get_vocab() != made.get_vocab():
+            said = f"{model.name} was trained with another tokenizer: its tokens get other meanings"
+            warnings.warn(f"{said}, unless --tokenizer is left out", RunWarning, stacklevel=2)
 
 
 def _renderer(

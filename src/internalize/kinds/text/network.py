@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import inspect
 import json
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from internalize.errors import BadInput, is_out_of_memory, require
+from internalize.errors import BadInput, RunWarning, closest, is_out_of_memory, require
 from internalize.kinds.text.completeness import load_whole
 from internalize.kinds.text.config import LoraFields
 from internalize.kinds.text.rendering import Batch
@@ -77,6 +78,8 @@ def find_model(name: str, dropout: float, init_std: float | None, field: str = "
     with naming_the_model(described, field), quietly():
         config = AutoConfig.for_model(kind, **raw)
         config.return_dict = True  # what is computed is asked for by its name
+    if not path.is_dir():
+        _name_unknown_keys(kind, raw, config, described)
     _require_layers(config, described, field)
     set_dropout(config, dropout)
     open_fields = set()
@@ -92,6 +95,19 @@ def find_model(name: str, dropout: float, init_std: float | None, field: str = "
             init_std is None, "init-std", "belongs to a config.json: the folder's weights are there already"
         )
     return ModelSource(name, path, config, frozenset(open_fields))
+
+
+def _name_unknown_keys(kind: str, raw: Mapping[str, Any], config: Any, path: Path) -> None:
+    """Transformers keeps a key that means nothing to the model: a misspelt one would pass for a setting."""
+    from transformers import AutoConfig
+
+    plain = AutoConfig.for_model(kind)
+    known = {*plain.to_dict(), *type(plain).attribute_map, *POSITION_FIELDS}
+    translated = {name for name in raw if not hasattr(config, name)}  # names of older versions
+    unknown = sorted({*raw} - known - translated)
+    if unknown:
+        named = ", ".join(f"{name[:60]!r}{closest(name, sorted(known))}" for name in unknown[:8])
+        warnings.warn(f"{path}: {kind} knows no {named}; nothing is done with it", RunWarning, stacklevel=2)
 
 
 @contextmanager

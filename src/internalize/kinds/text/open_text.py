@@ -34,10 +34,13 @@ from internalize.kinds.text.generation import Prompts, write_answers
 from internalize.kinds.text.network import build, find_model, load_weights
 from internalize.kinds.text.rendering import CutRow, TextRenderer
 from internalize.kinds.text.rows import read_rows
-from internalize.kinds.text.tokenization import MADE, TextTokenizer, read_tokenizer
+from internalize.kinds.text.tokenization import ANSWER, CHAIN, END, MADE, TextTokenizer, read_tokenizer
 from internalize.runs.folder import Run
 from internalize.runs.outside import MissingFiles
 from internalize.runtime.execution import resolve_device
+
+MARKED = (CHAIN, ANSWER, END)
+"""What stands in every row beside its question, chain and answer."""
 
 
 @dataclass(frozen=True)
@@ -93,9 +96,8 @@ class OpenText(OpenStages):
     def rows(self, name: str | None, most: int | None) -> dict[str, list[CutRow]]:
         """Rows to measure on: of all the run's files, of the one of that name, or of another file."""
         material = self.experiment.material
-        if name in (None, "uniform"):  # `show` draws uniformly where nothing else is asked for
+        if name is None:
             return {file: chosen_rows(self.experiment, file, most) for file in material.evals}
-        assert name is not None
         if name in material.evals:
             return {name: chosen_rows(self.experiment, name, most)}
         known = ", ".join(material.evals)
@@ -109,10 +111,13 @@ class OpenText(OpenStages):
     def _require_room(self, rows: list[CutRow], name: str) -> None:
         """A table of positions ends somewhere; rows that do not fit would be an error of the library's."""
         renderer = self.experiment.material.renderer
-        longest = max(len(row.question) + row.chain + len(row.answer) for row in rows)
-        own = self.experiment.material.context
-        fits = longest + 3 <= own and max(row.chain for row in rows) <= renderer.longest_chain
-        require(fits, "inputs", f"{name} has rows of {longest} tokens, the run's own need at most {own}")
+        longest = max(len(row.question) + row.chain + len(row.answer) + len(MARKED) for row in rows)
+        own, chain = self.experiment.material.context, max(row.chain for row in rows)
+        has = f"{name} has rows of {longest} tokens, markers included"
+        require(longest <= own, "inputs", f"{has}: the run's own have at most {own}")
+        few = chain <= renderer.longest_chain
+        have = f"the run's own have at most {renderer.longest_chain}"
+        require(few, "inputs", f"{name} has chains of {chain} tokens: {have}")
 
     @cached_property
     def _known(self) -> dict[str, CutRow]:
@@ -154,7 +159,8 @@ class OpenText(OpenStages):
             answer = None if said.answer is None else tokenizer.decode(said.answer)
             truth = tokenizer.decode(row.answer) if known else None
             right = said.answer == row.answer if known else None
-            question, chain = tokenizer.decode(row.question), tokenizer.decode(said.chain)
+            question = tokenizer.decode(row.question[len(tokenizer.prefix) :])
+            chain = tokenizer.decode(said.chain)
             found.append(TextAnswer(question, chain, answer, said.length, truth, right, moment))
         return found
 
@@ -256,9 +262,18 @@ class ModelAlone:
 # Commands --------------------------------------------------------------------------------------------------
 
 
+def refuse_drawing(arguments: Any) -> None:
+    """Options of commands that draw inputs, which is done for runs of other kinds."""
+    for name, nothing in (("seed", 0), ("horizon", None)):
+        given = getattr(arguments, name, nothing) != nothing
+        why = "cannot be chosen for a run of text, which is measured on the rows of its files: nothing is drawn"
+        require(not given, name, why)
+
+
 def evaluate(arguments: Any) -> None:
     """--inputs: one of the run's files by its name, or another file of rows; all of its own if not given."""
     require(arguments.samples >= 1, "samples", f"must be at least 1, got {arguments.samples}")
+    refuse_drawing(arguments)
     opened = open_text(arguments.run, arguments.device)
     found = measure_files(opened, arguments.inputs, arguments.samples, arguments.budget, arguments.stage)
     if arguments.json:
@@ -306,6 +321,7 @@ def measurement_json(name: str, found: TextMeasurement) -> dict[str, Any]:
 
 def show(arguments: Any) -> None:
     require(arguments.examples >= 1, "examples", f"must be at least 1, got {arguments.examples}")
+    refuse_drawing(arguments)
     opened = open_text(arguments.run, arguments.device)
     predictor = opened.predictor(arguments.budget, arguments.stage)
     rows = next(iter(opened.rows(arguments.inputs, arguments.examples).values()))

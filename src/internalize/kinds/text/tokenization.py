@@ -193,13 +193,13 @@ class TextTokenizer:
         return ids
 
     def decode(self, ids: Iterable[int]) -> str:
-        text: str = self.library.decode(list(ids), skip_special_tokens=True)
+        """As text, with the markers among them: who writes one where none belongs has written something."""
+        text: str = self.library.decode(list(ids))
         return text.strip()
 
     def show(self, ids: Iterable[int]) -> str:
-        """All tokens with the markers, a bar between neighbours: how a text was cut."""
-        library = self.library
-        return "·".join(library.decode([i]) for i in ids)
+        """All tokens with the markers, a dot between neighbours and ⏎ for a new line: how a text was cut."""
+        return "·".join(self.library.decode([i]).replace("\n", "⏎") for i in ids)
 
     def cut(self, rows: Sequence[TextRow], joiner: str, by_token: bool, where: str) -> list[CutRow]:
         """Question, steps and answer of every row, tokenized apart."""

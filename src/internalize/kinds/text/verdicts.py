@@ -26,7 +26,7 @@ from internalize.kinds.text.evaluation import (
     summarise,
 )
 from internalize.kinds.text.experiment import TextExperiment
-from internalize.kinds.text.open_text import OpenText, measurement_json, open_text
+from internalize.kinds.text.open_text import OpenText, measurement_json, open_text, refuse_drawing
 from internalize.kinds.text.rendering import CutRow
 from internalize.measure.internalization import check_distributional, check_internalization
 from internalize.measure.predictor import Prediction
@@ -49,6 +49,7 @@ def matrix(arguments: Any) -> None:
     A model is held to exactly so many tokens before its answer; a mixture is asked by its marker.
     """
     require(arguments.samples >= 1, "samples", f"must be at least 1, got {arguments.samples}")
+    refuse_drawing(arguments)
     opened = open_text(arguments.run, arguments.device)
     unknown = sorted(set(arguments.stages) - set(opened.stages))
     require(not unknown, "stages", f"kept are the stages {opened.stages}, not {unknown}")
@@ -154,6 +155,7 @@ def draw_matrix(found: dict[str, Any]) -> Figure:
 
 def check(arguments: Any) -> int:
     """RUN[@STAGE][:BUDGET] against another, on the rows of one file: with ε the distributional definition."""
+    refuse_drawing(arguments)
     fast, slow = (
         _named(text, arguments.device, field)
         for text, field in ((arguments.fast, "fast"), (arguments.against, "against"))
