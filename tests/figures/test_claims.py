@@ -280,6 +280,12 @@ def test_sooner() -> None:
     assert verdict(test, slow_task) == "confirmed"
     told = judge([Claim("", "", test)], times(20, 60))[0].numbers
     assert told.startswith("A 8 of 8, B 8 of 8 internalized; time × 0.33 [")
+    for rows, bound in (
+        (times(20, 200), "B 0 of 8 internalized; time × 0.23 at most, counting the whole budget for B"),
+        (times(200, 20), "B 8 of 8 internalized; time × 4.26 at least, counting the whole budget for A"),
+        (times(200, 200), "A 0 of 8, B 0 of 8 internalized"),
+    ):
+        assert judge([Claim("", "", test)], rows)[0].numbers.endswith(bound)
 
 
 def orders(cost: Callable[[int, bool], float], wide: Sequence[bool] = (False, True)) -> Rows:

@@ -64,6 +64,33 @@ def test_a_figure_runs_what_is_missing(tmp_path: Path, capsys: pytest.CaptureFix
     assert "1 of 4 runs are missing" in capsys.readouterr().out
 
 
+def test_judged_again_without_a_picture(smoke_runs: Path, tmp_path: Path) -> None:
+    """The picture and its table stay as they were, and so does what is said of the picture."""
+    words = [
+        "figure",
+        "heads",
+        "--tier",
+        "smoke",
+        "--out",
+        str(smoke_runs),
+        "--results",
+        str(tmp_path),
+        "--quiet",
+    ]
+    folder = tmp_path / "heads-smoke"
+    assert main([*words, "--no-draw"]) == 0
+    assert [path.name for path in folder.iterdir()] == ["verdict.json"]
+    assert main(words) == 0
+    record = json.loads((folder / "verdict.json").read_text()) | {"caption": "As it was.", "plan": []}
+    (folder / "verdict.json").write_text(json.dumps(record))
+    kept = {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "verdict.json"}
+    assert main([*words, "--no-draw"]) == 0
+    assert {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "verdict.json"} == kept
+    judged = json.loads((folder / "verdict.json").read_text())
+    assert judged["caption"] == "As it was."
+    assert judged["plan"]
+
+
 ABOUT_FAILURE = {"e2e-fails", "direct-fails", "right-never"}
 """Claims that some training fails: where nothing is learned they are true, and say what they should."""
 

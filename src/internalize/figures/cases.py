@@ -98,6 +98,8 @@ WORDS = {
     "lr": "learning rate",
 }
 """Fields that have a name in the paper."""
+UNSAID = ("model.init_std", "held_out")
+"""Fields of which the paper says nothing: what stands beside ours is a reading of it."""
 SILENT = ("seed", "kernel", "log_every", "evaluation.", "schedule.")
 """Fields of which a reader of a caption need not know; the configs are in the report."""
 MOST_VALUES = 8
@@ -116,7 +118,8 @@ def differences(ours: Shapes, paper: Shapes) -> list[str]:
         mine, theirs = values_of(rows, name), values_of(rows_of_paper, name)
         if mine != theirs:
             word = WORDS.get(name, name.replace("_", " ").replace(".", " "))
-            lines.append(f"{word}: {_told(mine)} (paper: {_told(theirs)})")
+            whose = "paper tier" if name in UNSAID else "paper"
+            lines.append(f"{word}: {_told(mine)} ({whose}: {_told(theirs)})")
     counts = [sorted({len(seeds) for seeds in shapes.values()}) for shapes in (ours, paper)]
     if counts[0] != counts[1]:
         lines.append(f"seeds: {_told(counts[0])} (paper tier: {_told(counts[1])})")

@@ -61,6 +61,8 @@ class FigureArguments:
     """Runs at the same time; as many as there are cores if not given."""
     train: bool = True
     """Carry out what is missing; otherwise draw with the runs that are there, and say what is missing."""
+    draw: bool = True
+    """Draw; otherwise judge what is there, write the verdict, and leave picture and table as they are."""
     later: bool = False
     """Carry out also the runs that are only planned."""
     recorded: Path | None = None
@@ -94,7 +96,7 @@ def figure_command(arguments: FigureArguments) -> int:
     if not made.material.rows and made.missing:
         what = f"{len(made.missing)} runs are missing, for example {made.missing[0]}"
         errors_console().print(f"nothing to draw of {figure.name} in {arguments.out}: {what}", soft_wrap=True)
-    written = write(made, folder)
+    written = write(made, folder, arguments.draw)
     if arguments.json:
         print(json.dumps(read_json(folder / VERDICT)))
     elif not arguments.quiet:

@@ -194,7 +194,8 @@ class MoreOften:
 
     @property
     def method(self) -> str:
-        groups = f"{self.more.label} more often than {self.less.label}"
+        other = "" if self.outcome_of_less is None else f" has {in_words(self.outcome_of_less)}"
+        groups = f"{self.more.label} more often than {self.less.label}{other}"
         if self.strata is None:
             return f"Fisher's exact test of {in_words(self.outcome)}: {groups}"
         return f"exact test of {in_words(self.outcome)} within each {in_words(self.strata)}: {groups}"
@@ -221,12 +222,14 @@ class MoreOften:
         interval = newcombe(*rates)
         effect = rates[0].value - rates[1].value
         told = f"difference {100 * effect:+.0f} % [{100 * interval.low:+.0f} %, {100 * interval.high:+.0f} %]"
+        own = "" if self.outcome_of_less is None else f" ({in_words(self.outcome_of_less)})"
         if alone:
             told += f"; {alone} runs have none to be compared with"
         return TestOutcome(
             claimed=stratified_difference(more, less, strata, "greater"),
             opposite=stratified_difference(more, less, strata, "less"),
-            numbers=f"{self.more.label} {counted(rates[0])}, {self.less.label} {counted(rates[1])}; {told}",
+            numbers=f"{self.more.label} {counted(rates[0])}, {self.less.label} {counted(rates[1])}{own}; "
+            f"{told}",
             data={
                 "more": {"successes": rates[0].successes, "of": rates[0].trials},
                 "less": {"successes": rates[1].successes, "of": rates[1].trials},

@@ -265,19 +265,17 @@ def headline_table(records: Sequence[tuple[Record, Path]]) -> str:
 
 def claims_document(records: Sequence[tuple[Record, Path]]) -> str:
     """Every claim of every figure: what must hold, the test, what was found; toys apart, at the end."""
-    words = Counter(
-        claim["verdict"]
-        for record, _ in records
-        if record["tier"] in ("laptop", "paper")
-        for claim in record["claims"]
-    )
-    told = ", ".join(f"{words[word]} {word}" for word in WORDS if words[word])
+    judged = [claim for record, _ in records if not _is_toy_tier(record) for claim in record["claims"]]
+    words = Counter(claim["verdict"] for claim in judged if claim["scale"] != TOY_SCALE)
+    toys = sum(claim["scale"] == TOY_SCALE for claim in judged)
+    counts = [f"{words[word]} {word}" for word in WORDS if words[word]]
+    told = ", ".join([*counts, *([f"{toys} judged at a toy size, which counts for none"] if toys else [])])
     parts = [CLAIMS_HEAD.format(counts=told)]
-    for title, toys in (("Claims", False), ("Toys", True)):
-        parts.append(f"## {title}\n" + (TOYS_HEAD if toys else ""))
+    for title, early in (("Claims", False), ("Toys", True)):
+        parts.append(f"## {title}\n" + (TOYS_HEAD if early else ""))
         for record, _ in records:
-            if record["tier"] != "smoke" and (record["tier"] == "toy") == toys and record["claims"]:
-                parts.append(_claims_of_figure(record, brief=toys))
+            if record["tier"] != "smoke" and (record["tier"] == "toy") == early and record["claims"]:
+                parts.append(_claims_of_figure(record, brief=early))
     return "\n".join(parts) + "\n"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,7 @@ from internalize.figures.rows import FigureRow
 from internalize.runs.folder import Run
 from internalize.runs.location import runs_folder
 from internalize.runs.provenance import provenance
+from internalize.runs.storage import Shape, read_json, require_shape
 from internalize.runs.table import Table, flat, write_csv
 from internalize.runtime.execution import Execution
 from internalize.sweeps import Sweep, SweepOutcome, collect, run_sweep
@@ -171,22 +173,29 @@ def results_folder(results: Path, figure: Figure, tier: Tier) -> Path:
     return results / (figure.name if tier == "laptop" else f"{figure.name}-{tier}")
 
 
-def write(made: Made, folder: Path) -> list[Path]:
+def write(made: Made, folder: Path, draw: bool = True) -> list[Path]:
     """NAME.png, .svg, .pdf and .csv, and verdict.json; the verdict comes last, when all else is there.
 
-    Without any run there is nothing to draw: then the verdict alone, with all claims planned.
+    Without any run there is nothing to draw: then the verdict alone, with all claims planned. draw: otherwise
+    the verdict alone, too.
     """
     from internalize.display.plots import save
 
     make_folder(folder, "results")
     written = []
-    if made.material.rows:
+    if made.material.rows and draw:
         written += save(made.figure.draw(made.material), folder / made.figure.name, FORMATS)
         table = folder / f"{made.figure.name}.csv"
         rows = [*made.material.rows, *({**row, EARLY: True} for row in made.early)]
         write_csv(Table([flat(dict(row)) for row in rows]), table)
         written.append(table)
-    write_output(folder / VERDICT, json.dumps(verdict_record(made), indent=2, ensure_ascii=False) + "\n")
+    record = verdict_record(made)
+    if not draw:  # the picture is as it was, and so is what it shows
+        with suppress(OSError, ValueError):
+            shape: Shape = {"caption": (str,), "notes": (list,)}
+            before = require_shape(read_json(folder / VERDICT), shape, needed=list(shape))
+            record |= {name: before[name] for name in shape}
+    write_output(folder / VERDICT, json.dumps(record, indent=2, ensure_ascii=False) + "\n")
     return [*written, folder / VERDICT]
 
 

@@ -94,7 +94,7 @@ WORDS = {
     "ood_succeeded": "success OOD",
     "ood_failed": "failure OOD",
     "ood_gap": "ID minus OOD accuracy",
-    "ood_gap_trend": "trend of OOD minus ID accuracy over the stages",
+    "ood_gap_trend": "rank correlation between stage and OOD minus ID accuracy",
     "above_chance": "ID accuracy above chance",
     "near_chance": "accuracy within 10 points of chance",
     "keeps_ood": "a drop of less than 5 points from ID to OOD accuracy",

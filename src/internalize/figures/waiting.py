@@ -12,6 +12,7 @@ from typing import Any
 from internalize.figures.figure import UNDETECTABLE, TestOutcome
 from internalize.figures.rows import FigureRow, Members, in_words, values_at
 from internalize.statistics import (
+    Interval,
     Waiting,
     bootstrap,
     difference_of_means,
@@ -68,11 +69,20 @@ class Sooner:
         return TestOutcome(
             claimed=found.sooner,
             opposite=found.later,
-            numbers=f"{told} internalized; time × {ratio:.2f} [{interval.low:.2f}, {interval.high:.2f}]",
-            data={"ratio": ratio, "interval": [interval.low, interval.high], "z": found.z},
+            numbers=f"{told} internalized{self._told(ratio, interval, events)}",
+            data={"ratio": ratio, "interval": [interval.low, interval.high], "z": found.z, "events": events},
         )
 
-    def _ratio(self, first: list[FigureRow], second: list[FigureRow]) -> tuple[float, Any]:
+    def _told(self, ratio: float, interval: Interval, events: Sequence[int]) -> str:
+        """Where no run of a group came through, its time is the budget, and the ratio only a bound."""
+        if all(events):
+            return f"; time × {ratio:.2f} [{interval.low:.2f}, {interval.high:.2f}]"
+        if any(events):
+            lacking, bound = (self.later, "at most") if events[0] else (self.sooner, "at least")
+            return f"; time × {ratio:.2f} {bound}, counting the whole budget for {lacking.label}"
+        return ""
+
+    def _ratio(self, first: list[FigureRow], second: list[FigureRow]) -> tuple[float, Interval]:
         """Mean time of the first over that of the second, up to the budget; the geometric mean over strata."""
         groups, budgets = [], []
         for label in dict.fromkeys(map(self._stratum, first)):

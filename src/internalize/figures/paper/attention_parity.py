@@ -28,7 +28,8 @@ TIERS: Tiers = {
 CLAIMS = [
     Claim(
         "one-coordinate-a-phase",
-        "The attention gradually recovers the hidden support, one coordinate with every phase.",
+        "The attention gradually recovers the hidden support, one coordinate with every phase "
+        "(phases end at a threshold that the paper does not give; ours is 1e-8).",
         RateAbove(group("all runs"), "one_a_phase", MOSTLY),
     ),
 ]

@@ -114,13 +114,13 @@ PANELS_IN_A_LINE = 3
 CLAIMS = [
     Claim(
         "left-above-right",
-        "A curriculum that removes tokens from the right is strictly worse than one that goes from the left.",
+        "A curriculum that removes tokens from the right does not get as far as one that goes from the left.",
         Larger(LEFT_CELL, RIGHT_CELL, "stages_passed", strata="task"),
         chain_learned(LEFT_CELL, RIGHT_CELL, by="task"),
     ),
     Claim(
         "inductive-above-right",
-        "Removing from the right is strictly worse than the inductive curriculum.",
+        "A curriculum that removes tokens from the right internalizes less often than the inductive one.",
         MoreOften(INDUCTIVE_CELL, RIGHT_CELL, "internalized", strata="task"),
         chain_learned(INDUCTIVE_CELL, RIGHT_CELL, by="task"),
     ),
@@ -132,7 +132,7 @@ CLAIMS = [
     ),
     Claim(
         "right-never",
-        "The right curriculum failed in every case.",
+        "The right curriculum fails (in every case, in the paper).",
         RateBelow(RIGHT_CELL, "succeeded", MOSTLY, by="task"),
         chain_learned(RIGHT_CELL, by="task"),
     ),

@@ -124,7 +124,8 @@ CLAIMS = [
     ),
     Claim(
         "curriculum-forgets-the-chain",
-        "Asked for the full chain, the curriculum's model has forgotten it (not in the paper).",
+        "Asked for the full chain, the curriculum's model no longer ends at the right state (not in the "
+        "paper).",
         RateBelow(CURRICULUM_ASKED, "chain_succeeded", MOSTLY, by="task"),
         [succeeds_first(PLAIN, by="task")],
     ),

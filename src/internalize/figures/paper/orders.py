@@ -62,14 +62,14 @@ LEARNED = chain_learned(ALL, by="order")
 CLAIMS = [
     Claim(
         "primes-cost-more",
-        "Prime orders are harder to internalize than composite ones.",
+        "Prime orders are harder to internalize than composite ones (with either MLP).",
         CostsMore(PRIMES, COMPOSITES),
         LEARNED,
         headline=True,
     ),
     Claim(
         "primes-cost-more-than-powers",
-        "Prime orders are harder to internalize than prime powers such as 16.",
+        "Prime orders are harder to internalize than prime powers such as 16 (with either MLP).",
         CostsMore(PRIMES, POWERS),
         LEARNED,
     ),
@@ -87,7 +87,8 @@ CLAIMS = [
     ),
     Claim(
         "width-helps",
-        "Increasing the MLP width improves the odds of successful internalization.",
+        "Increasing the MLP width helps: internalization takes fewer iterations (the paper speaks of its "
+        "odds).",
         Sooner(WIDE, NARROW, strata="order"),
         LEARNED,
     ),
