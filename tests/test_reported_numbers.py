@@ -359,7 +359,13 @@ def test_headlines_under_the_initial_weights_of_gpt2() -> None:
 
 def test_multiplication_without_a_chain() -> None:
     told = text_of("docs/text.md")
-    for task, study in (("4 × 4", "multiplication-adaptive"), ("3 × 3", "multiplication-3x3-adaptive")):
+    studies = {
+        "4 × 4, words taken away": "multiplication-adaptive",
+        "4 × 4, no chain at all": "multiplication-direct",
+        "4 × 4, published pace": "multiplication-published",
+        "3 × 3, words taken away": "multiplication-3x3-adaptive",
+    }
+    for task, study in studies.items():
         rows = rows_of(f"text/{study}.csv")
         assert rows
         for row in rows:
@@ -370,6 +376,7 @@ def test_multiplication_without_a_chain() -> None:
                 f"{100 * float(row['id_accuracy']):.1f} % [{low:.1f}, {high:.1f}]",
                 f"{100 * float(row['ood_accuracy']):.1f} %",
                 f"{int(row['iterations']):,}",
+                f"{float(row['operations']) / 1e12:.0f}",
                 f"{float(row['processor_seconds']) / 60:.0f}",
             ]
             assert f"| {' | '.join(cells)} |" in told
