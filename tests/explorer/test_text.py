@@ -62,8 +62,7 @@ def test_the_page_answers_as_the_models_do(fresh_browser: Browser, runs: list[Op
                 said = fresh_browser.run(f"internalize.answer({json.dumps(question)}, {number}, {m})")
                 own = run.answer(question, **asked)
                 assert (said["answer"], said["right"], said["tokens"]) == (own.answer, own.right, own.tokens)
-                words = [word for word in said["chain"] if not word.startswith("<|")]  # markers out of place
-                assert " ".join(words) == own.chain
+                assert " ".join(said["chain"]) == own.chain  # with markers that are out of place
                 assert said["truth"] == own.truth
     assert fresh_browser.run("window.hacked") is None
     assert fresh_browser.requests() == [page.as_uri()]
