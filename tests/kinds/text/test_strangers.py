@@ -105,6 +105,13 @@ def test_keys_that_mean_nothing_are_named(tmp_path: Path) -> None:
             find_model(str(path), 0.0, None)
 
 
+def test_a_switch_is_no_rate_of_dropout(tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    path.write_text('{"model_type": "esm"}')  # token_dropout is true or false there
+    found = find_model(str(path), 0.0, None).config
+    assert (type(found.token_dropout), found.hidden_dropout_prob) == (bool, 0.0)
+
+
 def test_weights_of_another_model(tmp_path: Path) -> None:
     source = find_model(str(folder_with(tmp_path, n_embd=64)), 0.0, None)
     import torch

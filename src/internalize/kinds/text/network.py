@@ -78,8 +78,8 @@ def find_model(name: str, dropout: float, init_std: float | None, field: str = "
     with naming_the_model(described, field), quietly():
         config = AutoConfig.for_model(kind, **raw)
         config.return_dict = True  # what is computed is asked for by its name
-    if not path.is_dir():
-        _name_unknown_keys(kind, raw, config, described)
+        if not path.is_dir():
+            _name_unknown_keys(AutoConfig.for_model(kind), raw, config, described)
     _require_layers(config, described, field)
     set_dropout(config, dropout)
     open_fields = set()
@@ -97,17 +97,19 @@ def find_model(name: str, dropout: float, init_std: float | None, field: str = "
     return ModelSource(name, path, config, frozenset(open_fields))
 
 
-def _name_unknown_keys(kind: str, raw: Mapping[str, Any], config: Any, path: Path) -> None:
-    """Transformers keeps a key that means nothing to the model: a misspelt one would pass for a setting."""
-    from transformers import AutoConfig
+def _name_unknown_keys(plain: Any, raw: Mapping[str, Any], config: Any, path: Path) -> None:
+    """Transformers keeps a key that means nothing to the model: a misspelt one would pass for a setting.
 
-    plain = AutoConfig.for_model(kind)
+    plain: a config of the same type of which nothing was said.
+    """
     known = {*plain.to_dict(), *type(plain).attribute_map, *POSITION_FIELDS}
     translated = {name for name in raw if not hasattr(config, name)}  # names of older versions
     unknown = sorted({*raw} - known - translated)
     if unknown:
         named = ", ".join(f"{name[:60]!r}{closest(name, sorted(known))}" for name in unknown[:8])
-        warnings.warn(f"{path}: {kind} knows no {named}; nothing is done with it", RunWarning, stacklevel=2)
+        warnings.warn(
+            f"{path}: {plain.model_type} knows no {named}; nothing is done with it", RunWarning, stacklevel=2
+        )
 
 
 @contextmanager
@@ -177,7 +179,7 @@ def dropout_fields(config: Any) -> list[str]:
     return [
         name
         for name, value in config.to_dict().items()
-        if name.endswith(ends) and name not in left_out and isinstance(value, int | float)
+        if name.endswith(ends) and name not in left_out and type(value) in (int, float)  # no switches
     ]
 
 
