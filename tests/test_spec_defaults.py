@@ -116,7 +116,7 @@ def test_inputs_in_and_out_of_distribution(task: str, uniform: float, shifted: t
 
 
 def test_the_main_figure_has_thirty_seeds_and_s3_four_times_the_iterations() -> None:
-    for config, seeds in shapes_of(find_figure("methods").tiers["paper"]).items():
+    for config, seeds in shapes_of(find_figure("methods").tiers["paper"]):
         assert isinstance(config, ChainConfig)
         assert seeds == tuple(range(200, 230))
         assert config.iterations == (200_000 if config.task == "S3" else 50_000)

@@ -26,7 +26,6 @@ NAME = "toy_kind.py:KIND"
 FIGURE = """
 from internalize.display.plots import new_figure
 from internalize.figures import Figure
-from internalize.figures.rows import no_columns
 from internalize.figures.cases import Grid
 from internalize.kinds import find_kind
 
@@ -40,7 +39,7 @@ def draw(material):
 
 
 FIGURE = Figure("planes", "nowhere", "accuracy over d", {"smoke": [Grid(BASE, {"d": [2, 3]}, seeds=(0, 1))]},
-                draw, "Planes.", (), columns=no_columns)
+                draw, "Planes.", ())
 """
 
 
@@ -186,3 +185,49 @@ def test_it_is_swept_on_ray(here: Path) -> None:
     for case in sweep.cases:
         apart = train(case.config, out=here / "apart").path
         assert bytes_of(case.prepared.folder(here / "ray")) == bytes_of(apart)
+
+
+def test_a_row_that_could_not_be_read_again_is_refused_at_once(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An accuracy in percent would end in a run that is done and damaged, however often it is trained."""
+    text = FILE.read_text().replace('Finish({"accuracy": right,', 'Finish({"accuracy": 100 * right,')
+    (here / "toy_kind.py").write_text(text)
+    assert main(["runs", "trust", "toy_kind.py"]) == 0
+    assert main(["experiment", NAME, "--quiet"]) == 2
+    told = "measurements: a row at step 60 has accuracy = '9"
+    captured = capsys.readouterr().err
+    assert told in captured
+    assert captured.rstrip().endswith("which must be a number from 0 to 1")
+    (run,) = (here / "runs").glob("toy-*")
+    assert Run.open(run).state() == "interrupted"
+
+
+def test_a_field_that_is_an_object_can_be_swept(here: Path) -> None:
+    text = FILE.read_text().replace(
+        "    seed: int = 0\n", "    seed: int = 0\n    more: dict[str, int] = field(default_factory=dict)\n"
+    )
+    text = text.replace("from dataclasses import dataclass", "from dataclasses import dataclass, field")
+    (here / "toy_kind.py").write_text(text)
+    assert main(["runs", "trust", "toy_kind.py"]) == 0
+    (here / "s.yaml").write_text(f"kind: {NAME}\nbase: {{steps: 4, more: {{a: 1}}}}\ngrid: {{d: [2, 3]}}\n")
+    assert main(["sweep", "s.yaml", "--workers", "1", "--no-estimate", "--quiet"]) == 0
+    assert len(list((here / "runs").glob("toy-*"))) == 2
+
+
+def test_a_kind_that_counts_no_operations_can_be_planned(here: Path) -> None:
+    text = FILE.read_text().replace("return Forecast(64.0 * d * steps, 3e3 * d,", "return Forecast(0.0, 0.0,")
+    (here / "toy_kind.py").write_text(text)
+    assert main(["runs", "trust", "toy_kind.py"]) == 0
+    (here / "s.yaml").write_text(f"kind: {NAME}\nbase: {{steps: 4}}\nseeds: 2\n")
+    assert main(["sweep", "s.yaml", "--dry-run"]) == 0
+
+
+def test_its_live_page_has_its_own_lines_and_steps(here: Path) -> None:
+    assert main(["experiment", NAME, "--steps", "10", "--page", "--quiet"]) == 0
+    page = next((here / "runs").glob("toy-*/live.html")).read_text(encoding="utf-8")
+    assert "Nothing was measured yet" not in page
+    assert page.count("10 strides</text>") == 2
+    assert "<title>accuracy</title>" in page
+    losses = page.split("<title>mean</title>")[0].rpartition('points="')[2].partition('"')[0].split()
+    assert len({point.partition(",")[0] for point in losses}) == 10, "each loss stands at its own step"

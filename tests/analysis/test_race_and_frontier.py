@@ -12,11 +12,23 @@ import pytest
 from internalize import ChainConfig, ModelConfig, ScheduleConfig
 from internalize.analysis.atlas import Place, places, rankings
 from internalize.analysis.frontier import fit_law, search
-from internalize.analysis.race import RaceFinish, entrant_config, standings, waiting_shares
+from internalize.analysis.race import (
+    RaceArguments,
+    RaceFinish,
+    _finishes,
+    _lost_its_numbers,
+    entrant_config,
+    standings,
+    waiting_shares,
+)
 from internalize.cli import main
-from internalize.errors import BadInput
+from internalize.contract import RunState
+from internalize.errors import BadInput, RunFailed
+from internalize.kinds import prepare
 from internalize.kinds.chain.presets import LAPTOP
 from internalize.kinds.entrance import forecast_of
+from internalize.runs.folder import Run
+from internalize.runtime.fleet.driver import Outcome
 
 TINY = [
     *("--task", "C2", "--horizon", "3", "--model.depth", "1", "--model.width", "16", "--model.heads", "4"),
@@ -235,3 +247,23 @@ def test_an_atlas_of_two_tasks(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert (Path(out) / "atlas" / "atlas.md").read_text().count("\n") == 4
     assert (Path(out) / "atlas" / "atlas.html").read_text().count("<tr>") == 3
     assert (Path(out) / "atlas" / "atlas.png").exists()
+
+
+def test_a_run_that_could_not_be_carried_out_has_not_lost_a_race(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process has it, the disk is full: that says nothing of the method. A loss of NaN does."""
+    config = replace(LAPTOP, task="C2", horizon=3)
+    prepared = prepare(config)
+    outcome = Outcome(prepared, RunState.FAILED, error="is being trained by process 4711", exit_code=2)
+    monkeypatch.setattr("internalize.analysis.race.train_side_by_side", lambda *_: [outcome])
+    arguments = RaceArguments(config=config)
+    with pytest.raises(RunFailed, match="is being trained by process 4711"):
+        _finishes([("left", config)], arguments, "")
+    outcome.run = Run(tmp_path)
+    for for_good in (False, True):
+        (tmp_path / "status.json").write_text(
+            json.dumps({"state": "failed", "message": "", "for_good": for_good})
+        )
+        assert _lost_its_numbers(outcome) == for_good
+    assert not _finishes([("left", config)], arguments, "")[0].internalized

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import pytest
 
@@ -130,3 +131,12 @@ def test_impossible_numbers_are_named_as_on_the_command_line(fields: dict[str, A
     with pytest.raises(BadInput) as problem:
         from_json(ChainConfig, fields)
     assert problem.value.field == field
+
+
+def test_a_wrong_number_among_numbers() -> None:
+    @dataclass(frozen=True)
+    class Config:
+        size: Literal[1, 2, 3] = 1
+
+    with pytest.raises(BadInput, match="size: must be one of 1, 2, 3; got 4"):
+        from_json(Config, {"size": 4})

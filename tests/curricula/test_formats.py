@@ -127,3 +127,9 @@ def test_a_users_formats_must_differ_in_length_where_the_length_asks_for_one() -
     assert check_curriculum(Wrong(formats), "method").formats(1) == formats
     with pytest.raises(BadInput, match="stage 1: two formats of the same length"):
         check_curriculum(Wrong(formats, length_hint=True), "method")
+
+
+def test_a_list_of_states_is_refused() -> None:
+    """Formats are keys: a list would be refused only later, by Python, without a word about the curriculum."""
+    with pytest.raises(BadInput, match=r"method: stage 1 must show a tuple of states, got the list \[1, 2\]"):
+        check_curriculum(Wrong(([1, 2],)), "method")  # type: ignore[arg-type]

@@ -22,13 +22,14 @@ SHORT = replace(
     schedule=ScheduleConfig(),
     evaluation=EvaluationConfig(every=5, samples=20, final_samples=20),
 )
+HEADLINE = {"loss": "loss", "id_accuracy": "ID", "ood_accuracy": "OOD"}
 
 
 def test_a_run_that_is_watched_is_the_same_run(tmp_path: Path) -> None:
     watched = train(
         SHORT,
         Execution(out=tmp_path / "watched"),
-        [LivePage(Watched("short", {}, chance=0.5, answers=kept_answers()))],
+        [LivePage(Watched("short", HEADLINE, chance=0.5, answers=kept_answers()))],
     )
     alone = train(SHORT, Execution(out=tmp_path / "alone"))
     for name in ("metrics.jsonl", "model/model.safetensors"):
@@ -44,7 +45,7 @@ def test_a_run_that_is_watched_is_the_same_run(tmp_path: Path) -> None:
 
 def test_while_it_runs_the_page_asks_to_be_loaded_again(tmp_path: Path) -> None:
     says = lambda folder: [["1", "0 1", "1 ■", f"<i>{folder.name}"]]  # noqa: E731
-    view = LivePage(Watched("<b>run", {}, answers=says))
+    view = LivePage(Watched("<b>run", HEADLINE, answers=says))
     losses = (("q1", 0.125), ("<u>", 0.5))
     stage = Stage(1, 4, "q1 … q4", just_ended=False, step=10, steps=40, losses=losses)
     view.begin(tmp_path, stage)

@@ -19,8 +19,8 @@ SEEDS = 15
 def plant(figure: Figure, tier: Tier, outcome: Callable[[Row], Row], seeds: int = SEEDS) -> list[Row]:
     """Every case of the tier, for so many seeds, with the results that the function gives to it."""
     shapes = shapes_of(figure.tiers[tier], later=True)
-    cases = [flat(to_json(config), lists_as_text=False) for config in shapes]
-    paper = [flat(to_json(config), lists_as_text=False) for config in shapes_of(figure.tiers["paper"])]
+    cases = [{"kind": config.kind, **flat(to_json(config), lists_as_text=False)} for config, _ in shapes]
+    paper = [flat(to_json(config), lists_as_text=False) for config, _ in shapes_of(figure.tiers["paper"])]
     rows = []
     for case in cases:
         for seed in range(seeds):

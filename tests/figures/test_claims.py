@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import comb
 from typing import Any
 
 import numpy as np
 import pytest
 
-from internalize.figures.figure import (
-    UNDETECTABLE,
-    Claim,
-    ClaimTest,
-    PositiveControl,
-    judge,
-    strictest_level,
-)
+from internalize.figures.claims import UNDETECTABLE, Claim, ClaimTest, PositiveControl, judge, strictest_level
 from internalize.figures.numbers import Larger, MeanBeyond, WithField
 from internalize.figures.rates import (
     Alike,
@@ -280,12 +274,12 @@ def test_sooner() -> None:
     assert verdict(test, slow_task) == "confirmed"
     told = judge([Claim("", "", test)], times(20, 60))[0].numbers
     assert told.startswith("A 8 of 8, B 8 of 8 internalized; time × 0.33 [")
-    for rows, bound in (
-        (times(20, 200), "B 0 of 8 internalized; time × 0.23 at most, counting the whole budget for B"),
-        (times(200, 20), "B 8 of 8 internalized; time × 4.26 at least, counting the whole budget for A"),
+    for rows, end in (
+        (times(20, 200), "B 0 of 8 internalized; time × 0.23, counting the whole budget for B"),
+        (times(200, 20), "B 8 of 8 internalized; time × 4.26, counting the whole budget for A"),
         (times(200, 200), "A 0 of 8, B 0 of 8 internalized"),
     ):
-        assert judge([Claim("", "", test)], rows)[0].numbers.endswith(bound)
+        assert judge([Claim("", "", test)], rows)[0].numbers.endswith(end)
 
 
 def orders(cost: Callable[[int, bool], float], wide: Sequence[bool] = (False, True)) -> Rows:
@@ -360,6 +354,28 @@ def test_a_control_at_each_task_leaves_out_the_tasks_where_it_fails() -> None:
     assert judged.numbers.endswith("left out: A works at C3: 0 of 15 runs of A")
     none = [{**row, "works": False} for row in rows]
     assert verdict(MoreOften(A, B, "succeeded", strata="task"), none, [control]) == "not testable here"
+
+
+def test_tasks_at_which_the_control_has_no_runs_are_named() -> None:
+    """Nothing failed there, and yet what was measured there is left out: the reader is told."""
+    control = PositiveControl("B works", B, "works", by="task")
+    rows = [{**row, "works": True} for task in ("C2", "C3") for row in counts(9, 0, task=task)]
+    rows = [row for row in rows if row["task"] == "C2" or row["method"] == "a"]
+    judged = judge([Claim("one", "", RateAbove(A, "succeeded", 0.1), [control])], rows)[0]
+    assert judged.numbers.endswith("left out: runs where there are none of B, at C3 (15)")
+    alone = [row for row in rows if row["task"] == "C3"]
+    assert verdict(RateAbove(A, "succeeded", 0.1), alone, [control]) == "planned"
+
+
+def test_who_looks_often_needs_a_smaller_p() -> None:
+    """7 of 15 against 0 of 15 has p = 0.0063 on both sides together: seven looks make 0.044, eight too much."""
+    claims = [Claim("", "", MoreOften(A, B, "succeeded"), looks=looks) for looks in (1, 7, 8)]
+    once, seven, eight = (judge([claim], counts(7, 0))[0] for claim in claims)
+    assert once.p == pytest.approx(2 * comb(15, 7) / comb(30, 7))
+    assert [seven.p / once.p, eight.p / once.p] == pytest.approx([7, 8])
+    assert [judged.word for judged in (once, seven, eight)] == ["confirmed", "confirmed", "inconclusive"]
+    assert "judged 7 times on other runs, p × 7" in seven.numbers
+    assert "judged" not in once.numbers
 
 
 def test_too_few_successes_to_compare_what_they_lose() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from internalize.display.charts import accuracy_over_stages
 from internalize.display.plots import new_figure
-from internalize.figures.figure import judge
+from internalize.figures.claims import judge
 from internalize.figures.paper import find_figure
 from internalize.figures.paper.ood_degradation import ood_columns
 from internalize.runs.folder import Run

@@ -13,7 +13,7 @@ import pytest
 from internalize import Execution, train
 from internalize.cli import main
 from internalize.figures.cases import differences, shapes_of
-from internalize.figures.figure import judge
+from internalize.figures.claims import judge
 from internalize.figures.paper import NAMES, find_figure, told_by
 from internalize.figures.results import plan
 from internalize.kinds import prepare
@@ -60,7 +60,12 @@ def test_a_figure_runs_what_is_missing(tmp_path: Path, capsys: pytest.CaptureFix
     runs = sorted((tmp_path / "runs").glob("C2-*"))
     assert [Run(path).is_done for path in runs] == 4 * [True]
     (runs[0] / "status.json").unlink()
-    assert main(["figure", "mixture", *where, "--no-train"]) == 0
+    written = {path: path.read_bytes() for path in (tmp_path / "results" / "mixture-smoke").iterdir()}
+    capsys.readouterr()
+    assert main(["figure", "mixture", *where, "--no-train"]) == 2
+    assert "was made of 4 runs, of which 3 are found now" in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in written} == written, "hours of runs are not replaced by fewer"
+    assert main(["figure", "mixture", *where[:4], "--results", str(tmp_path / "fewer"), "--no-train"]) == 0
     assert "1 of 4 runs are missing" in capsys.readouterr().out
 
 
@@ -178,7 +183,7 @@ def test_every_claim_has_a_plan(name: str) -> None:
     assert all(entry["method"] and entry["detects"] for entry in entries)
     assert len({claim.name for claim in figure.claims}) == len(figure.claims)
     for tier, grids in figure.tiers.items():
-        seeds = {seed for those in shapes_of(grids, later=True).values() for seed in those}
+        seeds = {seed for _, those in shapes_of(grids, later=True) for seed in those}
         assert seeds <= set(range(200, 230) if tier in ("laptop", "paper") else range(50))
 
 
@@ -198,12 +203,12 @@ def test_differences_are_read_off_the_cases() -> None:
 def test_the_paper_tier_has_the_paper_s_sizes() -> None:
     """Runs of the specification's table, counted by hand."""
     counts = {
-        name: sum(len(seeds) for seeds in shapes_of(find_figure(name).tiers["paper"]).values())
+        name: sum(len(seeds) for _, seeds in shapes_of(find_figure(name).tiers["paper"]))
         for name in ("methods", "orders", "isoparameter")
     }
     assert counts == {"methods": 6 * 3 * 3 * 30, "orders": 15 * 2 * 30, "isoparameter": 3 * 9 * 30}
     (config,) = {
-        config for config in shapes_of(find_figure("left-vs-right").tiers["paper"])
+        config for config, _ in shapes_of(find_figure("left-vs-right").tiers["paper"])
         if (config.task, config.method, config.model.positions) == ("C7", "left", "absolute")  # type: ignore[attr-defined]
         and config.answer_positions is None  # type: ignore[attr-defined]
     }  # fmt: skip
@@ -215,7 +220,7 @@ def test_the_paper_tier_has_the_paper_s_sizes() -> None:
 def test_figures_share_runs() -> None:
     """The left curriculum on C_5 at T = 25 is one and the same run in four figures of the paper."""
     shapes = [
-        set(shapes_of(find_figure(name).tiers["paper"]))
+        {config for config, _ in shapes_of(find_figure(name).tiers["paper"])}
         for name in ("methods", "mixture", "left-vs-right", "orders")
     ]
     assert {prepare(config).label for config in set.intersection(*shapes)} >= {

@@ -15,6 +15,7 @@ from internalize.figures.cases import SMOKE, Grid, in_progress
 from internalize.figures.paper import find_figure
 from internalize.figures.recorded import recorded_runs
 from internalize.figures.results import read, write
+from internalize.sweeps.recorded import recorded_in
 
 HEADS = ["figure", "heads", "--tier", "smoke", "--workers", "1", "--quiet"]
 
@@ -91,7 +92,7 @@ def test_a_figure_of_curves_wants_its_runs(tmp_path: Path, capsys: pytest.Captur
 def test_runs_for_later_are_not_looked_at_before_all_of_them_are_there() -> None:
     now = Grid(SMOKE, seeds=(0, 1))
     later = Grid(SMOKE, {"horizon": [3, 4]}, seeds=(0, 1), later=True)
-    cases = {(case.config.horizon, case.config.seed): case.config for case in later.cases("")}
+    cases = {(case.config.horizon, case.config.seed): case.prepared for case in later.cases("")}
     assert in_progress([now, later], set()) == set()
     assert in_progress([now, later], {cases[4, 1]}) == {cases[4, 0], cases[4, 1]}  # the others are for now too
 
@@ -119,3 +120,10 @@ def test_tables_that_were_computed_hold_no_runs() -> None:
     """That of construction-size has orders in its rows; the figure of hints derives its columns as it does."""
     results = Path(__file__).resolve().parents[2] / "results"
     assert len(recorded_runs(results, find_figure("mlp-hints"))) >= 36
+
+
+def test_a_long_table_is_read(tmp_path: Path) -> None:
+    """A thousand runs of a figure are more than a sweep file may have."""
+    rows = [f"run-{i},{'x' * 500}" for i in range(1_000)]
+    (tmp_path / "long.csv").write_text("\n".join(["run,notes", *rows]), encoding="utf-8")
+    assert len(recorded_in(tmp_path / "long.csv")) == 1_000

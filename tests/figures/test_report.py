@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from internalize.cli import main
-from internalize.figures.figure import DrawingMaterial, judge
+from internalize.figures.claims import judge
+from internalize.figures.figure import DrawingMaterial
 from internalize.figures.paper import find_figure
 from internalize.figures.report import with_indices
 from internalize.figures.results import Made, write

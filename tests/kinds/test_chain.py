@@ -17,10 +17,11 @@ from internalize.errors import BadInput
 from internalize.kinds.chain.data import BULK, TrainingData
 from internalize.kinds.chain.evaluation import modes
 from internalize.kinds.chain.experiment import ChainExperiment
-from internalize.kinds.chain.state import AnswerAverages, ChainState
+from internalize.kinds.chain.state import AnswerAverages, ChainState, saved_kernel
 from internalize.models.path import AnswerStats
-from internalize.runtime.kind import Streams
+from internalize.runtime.kind import Streams, cpu
 from internalize.tasks import parse_inputs, parse_task
+from tests.conftest import SMALL
 
 CPU = torch.device("cpu")
 TINY = ChainConfig(
@@ -242,3 +243,16 @@ def test_a_mixture_is_asked_for_both_its_answers() -> None:
 def test_what_does_not_fit_together_is_refused(fields: dict[str, Any], words: str) -> None:
     with pytest.raises(BadInput, match=words):
         replace(TINY, **fields).check({})
+
+
+def test_the_fast_path_is_the_processor_s() -> None:
+    """A run that began here goes on elsewhere with the plain path; who asks for the fast one there is told."""
+    gpu, config = torch.device("cuda"), replace(SMALL, kernel="auto")
+    assert saved_kernel("fast", config, gpu) == "plain"
+    assert [saved_kernel(name, config, cpu()) for name in ("fast", "plain")] == ["fast", "plain"]
+    experiment = ChainExperiment(replace(SMALL, kernel="fast"), cpu(), {})
+    experiment.device = gpu
+    with pytest.raises(
+        BadInput, match="kernel: the fast path is the processor's: on cuda choose auto or plain"
+    ):
+        experiment._kernel()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from internalize.kinds.parity.config import ParityConfig
+from internalize.kinds.parity.experiment import ParityExperiment
 from internalize.runtime.kind import Streams
 
 
@@ -40,3 +42,15 @@ def test_numbers_stay_as_they_were() -> None:
     """Should they ever change, every run changes with them."""
     assert draw(Streams(0)("data", 3)) == [185398, 430063, 950663, 184459]
     assert draw(Streams(2**63 - 1)("evaluate/ood", 10**9)) == [244916, 535185, 197007, 698060]
+
+
+def test_what_is_computed_on_the_processor_is_the_same_beside_a_gpu() -> None:
+    """Generators of a GPU give other numbers: a parity drawn with them would be another secret."""
+    elsewhere = Streams(3, torch.device("cuda"))
+    assert draw(elsewhere.on_processor("support")) == draw(Streams(3)("support"))
+    config = ParityConfig(d=8, k=3, seed=3)
+    experiment = ParityExperiment(config)
+    here, there = (experiment.parity(streams) for streams in (Streams(3), elsewhere))
+    assert torch.equal(here.indicator(3), there.indicator(3))
+    state, _ = experiment.advance(experiment.init(elsewhere), elsewhere)
+    assert "loss" in experiment.evaluate(state, elsewhere)

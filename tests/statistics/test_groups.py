@@ -189,3 +189,15 @@ def test_an_indicator_against_least_squares_within_strata() -> None:
     assert found.rises + found.falls >= 1
     ways = comb(3, 1) * comb(6, 3)
     assert found.rises * ways == pytest.approx(round(found.rises * ways))
+
+
+def test_the_interval_of_an_indicator_is_that_of_a_t_test() -> None:
+    """Where nothing else explains y, the coefficient is a difference of means, and SciPy knows its interval."""
+    kind = [True, False, False, True, False, True, False, False, True]
+    y = list(np.random.default_rng(5).normal(size=9))
+    found = indicator_effect(y, [0.0] * 9, kind)
+    groups = [[value for value, own in zip(y, kind, strict=True) if own == side] for side in (True, False)]
+    expected = stats.ttest_ind(*groups).confidence_interval(0.95)
+    assert found.interval is not None
+    assert (found.interval.low, found.interval.high) == pytest.approx((expected.low, expected.high))
+    assert indicator_effect([0.0, 1.0, 3.0], [0.0, 1.0, 2.0], [True, False, False]).interval is None

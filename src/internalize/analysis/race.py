@@ -32,6 +32,7 @@ from internalize.kinds.chain.presets import LAPTOP, PresetName, preset_in, witho
 from internalize.runs.provenance import provenance
 from internalize.runs.table import latex_table, markdown_table
 from internalize.runtime.execution import Execution, resolve_device
+from internalize.runtime.fleet.driver import Outcome
 from internalize.runtime.fleet.seeds import MOST, require_finished, train_side_by_side
 from internalize.runtime.kind import cpu
 from internalize.statistics import SUCCESS, Rate
@@ -332,13 +333,22 @@ def _finishes(
     with own_files():
         prepared = [prepare(config) for _, config in runs]
     outcomes = train_side_by_side(prepared, arguments.execution, arguments.workers, title)
-    require_finished([outcome for outcome in outcomes if outcome.state != RunState.FAILED])
+    lost = [_lost_its_numbers(outcome) for outcome in outcomes]
+    require_finished([outcome for outcome, gone in zip(outcomes, lost, strict=True) if not gone])
     return [
         _did_not_finish(name, config.seed, arguments.operations)
-        if outcome.run is None or outcome.state == RunState.FAILED
+        if gone or outcome.run is None
         else finish_of(name, config.seed, outcome.run.summary())
-        for (name, config), outcome in zip(runs, outcomes, strict=True)
+        for (name, config), outcome, gone in zip(runs, outcomes, lost, strict=True)
     ]
+
+
+def _lost_its_numbers(outcome: Outcome) -> bool:
+    """Whether the run itself has failed for good. A full disk, or another process that has it, is no result."""
+    if outcome.state != RunState.FAILED or outcome.run is None:
+        return False
+    status = outcome.run.status()
+    return status["state"] == RunState.FAILED and bool(status.get("for_good", True))
 
 
 def _did_not_finish(entrant: str, seed: int, operations: float) -> RaceFinish:

@@ -99,7 +99,7 @@ def _convert(hint: Any, value: Any, path: str) -> Any:
         if value not in arguments:
             choices = ", ".join(str(choice) for choice in arguments)
             raise BadInput(
-                path, f"must be one of {choices}{closest(str(value), list(arguments))}; got {value!r}"
+                path, f"must be one of {choices}{closest(str(value), list(map(str, arguments)))}; got {value!r}"
             )
         return value
     if origin is tuple:

@@ -85,6 +85,12 @@ def check_curriculum(curriculum: Curriculum, field: str) -> Curriculum:
         formats = curriculum.formats(stage)
         require(len(formats) >= 1, field, f"stage {stage} shows no format")
         for shown in formats:
+            plain = isinstance(shown, tuple)
+            require(
+                plain,
+                field,
+                f"stage {stage} must show a tuple of states, got the {type(shown).__name__} {shown}",
+            )
             inside = all(isinstance(t, int) and 1 <= t <= curriculum.horizon for t in shown)
             rising = all(a < b for a, b in pairwise(shown))
             require(

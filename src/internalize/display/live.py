@@ -40,6 +40,16 @@ class Watched:
     answers: Samples | None = None
 
 
+def step_of(row: Mapping[str, Any]) -> int:
+    """Where on the way a row was written, by whichever name its kind has for it."""
+    return int(row.get("iteration", row.get("step", 0)))
+
+
+def placed(row: Row, stage: Stage) -> Row:
+    """The row, with the step at which it was written if it does not say so itself."""
+    return {"step": stage.step, **row}
+
+
 def rows_so_far(folder: Path) -> list[dict[str, Any]]:
     """The rows of metrics that a run which goes on has already written."""
     try:
@@ -97,7 +107,7 @@ class LiveView(RunView):
             self._said = self.watched.answers(self._folder)
 
     def row(self, row: Row, stage: Stage) -> None:
-        self._keep(row)
+        self._keep(placed(row, stage))
 
     def end(self, state: RunState, summary: Row) -> None:
         self._live.stop()
@@ -105,10 +115,10 @@ class LiveView(RunView):
     def _keep(self, row: Mapping[str, Any]) -> None:
         self.take(row)
         for key, heading in self.watched.headline.items():
-            if key.endswith("_accuracy") and isinstance(row.get(key), float):
+            if key.endswith("accuracy") and isinstance(row.get(key), float):
                 points = self._curves.setdefault(f"{heading} right, in %", [])
                 own = own_target(row, key)  # the curve tells what the number above it tells
-                points.append((row.get("iteration", 0), 100 * (row[key] if own is None else own)))
+                points.append((step_of(row), 100 * (row[key] if own is None else own)))
 
     def draw(self) -> RenderableType:
         stage = self._stage

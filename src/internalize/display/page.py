@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from internalize.contract import Row, RunState, Stage
-from internalize.display.live import Watched, rows_so_far
+from internalize.display.live import Watched, placed, rows_so_far, step_of
 from internalize.display.terminal import Pace, own_target, percent
 
 _STYLE = """
@@ -151,7 +151,8 @@ def preformatted(text: str) -> str:
 
 RENEWED = 3.0
 """Seconds between two versions of the page."""
-ACCURACIES = {"id_accuracy": ("ID", "#0072B2", ""), "ood_accuracy": ("OOD", "#D55E00", "6 4")}
+STYLES = (("#0072B2", ""), ("#D55E00", "6 4"), ("#009E73", "2 3"), ("#CC79A7", "8 3 2 3"))
+"""Colour and dashes of the first line, the second, …"""
 LOSSES = {"loss": ("mean", "#0072B2", ""), "worst_loss": ("worst answer position", "#D55E00", "6 4")}
 WIDTH, HEIGHT, LEFT, BOTTOM = 640, 200, 56, 24
 
@@ -169,9 +170,10 @@ class LivePage:
         self._said: Sequence[Sequence[str]] = ()
         self._pace = Pace()
         self._written = 0.0
+        self._unit = ""
 
     def begin(self, folder: Path, stage: Stage) -> None:
-        self._folder = folder
+        self._folder, self._unit = folder, stage.unit
         self._rows += rows_so_far(folder)
         self._ask()
         self._write(stage, "running")
@@ -182,7 +184,7 @@ class LivePage:
             self._ask()
 
     def row(self, row: Row, stage: Stage) -> None:
-        self._rows.append(row)
+        self._rows.append(placed(row, stage))
         self._losses = stage.losses
         evaluated = row.get("event") == "evaluation"
         if evaluated:
@@ -200,7 +202,9 @@ class LivePage:
 
     def _write(self, stage: Stage | None, state: str) -> None:
         self._written = time.monotonic()
-        text = live_page(self.watched, state, stage, self._rows, self._losses, self._said, self._pace)
+        text = live_page(
+            self.watched, state, stage, self._rows, self._losses, self._said, self._pace, self._unit
+        )
         unfinished = self._folder / f".{NAME}.new"
         unfinished.unlink(missing_ok=True)  # a link of this name would lead elsewhere
         with unfinished.open("x", encoding="utf-8") as file:
@@ -216,8 +220,9 @@ def live_page(
     losses: Sequence[tuple[str, float]],
     said: Sequence[Sequence[str]],
     pace: Pace,
+    unit: str,
 ) -> str:
-    """The whole document; while the run goes on, it asks to be loaded again."""
+    """The whole document; while the run goes on, it asks to be loaded again. unit: what its steps are."""
     lead = state
     if stage is not None:
         where = f"{stage.step:,} of {stage.steps:,} {stage.unit}"
@@ -225,23 +230,23 @@ def live_page(
         lead += f", {pace.left(stage)}" if pace.rate() else ""
     trained = [row for row in rows if row.get("event") == "train"]
     measured = [row for row in rows if row.get("event") == "evaluation"]
-    sections = [
-        heading("Right answers"),
-        figure(
-            curve(measured, ACCURACIES, 1.0, watched.chance),
-            "Share of right answers as in training (ID) and unlike it (OOD, dashed). A dotted line up: a stage "
-            "ends. A dotted line across: chance, always the commonest answer.",
-        ),
-        heading("Loss"),
-        figure(curve(trained, LOSSES, None), "Mean over the answer, and at its worst position (dashed)."),
-    ]
+    accuracies = _accuracies(watched)
+    sections = []
+    if accuracies:
+        sections += [
+            heading("Right answers"),
+            figure(curve(measured, accuracies, 1.0, unit, watched.chance), _told(accuracies, watched.chance)),
+        ]
+    both = "Mean over the answer, and at its worst position (dashed)."
+    told = both if any("worst_loss" in row for row in trained) else "Mean since the row before."
+    sections += [heading("Loss"), figure(curve(trained, LOSSES, None, unit), told)]
     if losses:
         sections += [
             heading("Loss by position in the answer"),
             figure(position_bars(losses), _positions(losses)),
         ]
-    if measured:
-        sections += [heading("Stage by stage"), _stages(measured)]
+    if measured and accuracies:
+        sections += [heading("Stage by stage"), _stages(measured, accuracies, unit)]
     if said:
         judged = [[*row, "right" if row[-2] == row[-1] else "wrong"] for row in said]
         moods = ["good faint" if row[-1] == "right" else "bad faint" for row in judged]
@@ -252,7 +257,27 @@ def live_page(
     return text.replace("<head>", f'<head>\n<meta http-equiv="refresh" content="{RENEWED:.0f}">', 1)
 
 
-def _stages(measured: Sequence[Mapping[str, Any]]) -> str:
+Lines = Mapping[str, tuple[str, str, str]]
+"""Entry of a row → the line's name, its colour and its dashes."""
+
+
+def _accuracies(watched: Watched) -> Lines:
+    """The shares of right answers among what the kind wants to be seen."""
+    keys = [key for key in watched.headline if key.endswith("accuracy")]
+    return {key: (watched.headline[key], *style) for key, style in zip(keys, STYLES, strict=False)}
+
+
+def _told(accuracies: Lines, chance: float | None) -> str:
+    meanings = {"id_accuracy": "as in training (ID)", "ood_accuracy": "unlike it (OOD, dashed)"}
+    if set(accuracies) <= set(meanings):
+        shares = " and ".join(meanings[key] for key in accuracies)
+    else:
+        shares = ", ".join(f"{name}{' (dashed)' if dash else ''}" for name, _, dash in accuracies.values())
+    across = " A dotted line across: chance, always the commonest answer." if chance is not None else ""
+    return f"Share of right answers {shares}. A dotted line up: a stage ends.{across}"
+
+
+def _stages(measured: Sequence[Mapping[str, Any]], accuracies: Lines, unit: str) -> str:
     """The last measurement of every stage, with its own target where that is not the final answer."""
     last = {row.get("stage", 1): row for row in measured}
     targets = {stage: own_target(row, "id_accuracy") for stage, row in last.items()}
@@ -260,14 +285,14 @@ def _stages(measured: Sequence[Mapping[str, Any]]) -> str:
     rows = [
         [
             str(stage),
-            f"{row.get('iteration', 0):,}",
-            percent(row.get("id_accuracy")),
-            percent(row.get("ood_accuracy")),
+            f"{step_of(row):,}",
+            *(percent(row.get(key)) for key in accuracies),
             *([percent(targets[stage])] if other else []),
         ]
         for stage, row in last.items()
     ]
-    return table(["stage", "iteration", "ID", "OOD", *(["ID, own target"] if other else [])], rows)
+    names = [name for name, _, _ in accuracies.values()]
+    return table(["stage", unit, *names, *(["ID, own target"] if other else [])], rows)
 
 
 WIDEST = 56.0
@@ -313,20 +338,21 @@ def position_bars(losses: Sequence[tuple[str, float]]) -> str:
 
 def curve(
     rows: Sequence[Mapping[str, Any]],
-    lines: Mapping[str, tuple[str, str, str]],
+    lines: Lines,
     top: float | None,
+    unit: str,
     chance: float | None = None,
 ) -> str:
-    """Lines over iterations as an <svg>; top: the largest value, found if None. chance: where to draw it."""
+    """Lines over steps as an <svg>; top: the largest value, found if None. chance: where to draw it."""
     known = [row for row in rows if any(isinstance(row.get(key), float) for key in lines)]
     if not known:
         return "<p>Nothing was measured yet.</p>"
     values = [row[key] for row in known for key in lines if isinstance(row.get(key), float)]
     high = top if top is not None else max(*values, 1e-9)
-    last = max(row.get("iteration", 0) for row in known) or 1
+    last = max(map(step_of, known)) or 1
 
     def x(row: Mapping[str, Any]) -> float:
-        return LEFT + (WIDTH - LEFT - 8) * row.get("iteration", 0) / last
+        return LEFT + (WIDTH - LEFT - 8) * step_of(row) / last
 
     def y(value: float) -> float:
         return 8 + (HEIGHT - 8 - BOTTOM) * (1 - value / high)
@@ -352,7 +378,9 @@ def curve(
             f'stroke-dasharray="{dash}">'
             f"<title>{html.escape(name)}</title></polyline>"
         )
-    parts.append(f'<text x="{WIDTH - 8}" y="{HEIGHT - 6}" text-anchor="end">{last:,} iterations</text>')
+    parts.append(
+        f'<text x="{WIDTH - 8}" y="{HEIGHT - 6}" text-anchor="end">{last:,} {html.escape(unit)}</text>'
+    )
     keys = ", ".join(f"{name}{' (dashed)' if dash else ''}" for name, _, dash in lines.values())
     return (
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{html.escape(keys)} over training" '

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from internalize.figures.cases import Grid
-    from internalize.figures.figure import Claim, DrawingMaterial, Figure, PositiveControl
+    from internalize.figures.claims import Claim, PositiveControl
+    from internalize.figures.figure import DrawingMaterial, Figure
     from internalize.figures.numbers import Larger, MeanBeyond, WithField
     from internalize.figures.rates import (
         Alike,
@@ -48,10 +49,10 @@ __all__ = [
 ]
 _PLACES = {
     "Grid": "internalize.figures.cases",
-    "Claim": "internalize.figures.figure",
+    "Claim": "internalize.figures.claims",
     "DrawingMaterial": "internalize.figures.figure",
     "Figure": "internalize.figures.figure",
-    "PositiveControl": "internalize.figures.figure",
+    "PositiveControl": "internalize.figures.claims",
     "Alike": "internalize.figures.rates",
     "Larger": "internalize.figures.numbers",
     "MeanBeyond": "internalize.figures.numbers",

@@ -14,7 +14,7 @@ from internalize.kinds.chain.config import ChainConfig, EvaluationConfig, Optimi
 from internalize.kinds.chain.presets import LAPTOP, LAPTOP_IN_ORDER, without_stages
 from internalize.models.config import ModelConfig
 from internalize.runs.table import dotted_fields
-from internalize.runtime.kind import ExperimentConfig
+from internalize.runtime.kind import ExperimentConfig, Prepared
 from internalize.sweeps import Case, Sweep, sweep_of
 
 Tier = Literal["smoke", "toy", "laptop", "paper"]
@@ -53,27 +53,31 @@ def sweep_from(name: str, grids: Sequence[Grid], later: bool = False) -> Sweep:
     known: dict[Any, Case] = {}
     for grid in grids:
         for case in grid.cases(name) if later or not grid.later else ():
-            known.setdefault(case.config, case)
+            known.setdefault(case.prepared, case)
     return Sweep(name, tuple(known.values()))
 
 
-def in_progress(grids: Sequence[Grid], missing: Collection[Any]) -> set[Any]:
-    """The configs of grids for later of which runs are missing: they are not looked at before their end."""
-    begun: set[Any] = set()
+def in_progress(grids: Sequence[Grid], missing: Collection[Prepared]) -> set[Prepared]:
+    """The cases of grids for later of which runs are missing: they are not looked at before their end."""
+    begun: set[Prepared] = set()
     for grid in (grid for grid in grids if grid.later):
-        configs = {case.config for case in grid.cases("")}
-        begun |= configs if configs & set(missing) else set()
-    return begun - {case.config for grid in grids if not grid.later for case in grid.cases("")}
+        own = {case.prepared for case in grid.cases("")}
+        begun |= own if own & set(missing) else set()
+    return begun - {case.prepared for grid in grids if not grid.later for case in grid.cases("")}
 
 
-def shapes_of(grids: Sequence[Grid], later: bool = False) -> dict[ExperimentConfig, tuple[int, ...]]:
-    """Every config with its first seed, and all its seeds: quicker than going through all cases."""
-    found: dict[Any, tuple[int, ...]] = {}
+Shapes = Sequence[tuple[ExperimentConfig, tuple[int, ...]]]
+"""Each once: a config with its first seed, and all its seeds."""
+
+
+def shapes_of(grids: Sequence[Grid], later: bool = False) -> Shapes:
+    """Quicker than going through all cases."""
+    found: dict[Prepared, tuple[int, ...]] = {}
     for grid in (grid for grid in grids if later or not grid.later):
         for case in grid.cases("", grid.seeds[:1]):
-            known = found.get(case.config, ())
-            found[case.config] = (*known, *(seed for seed in grid.seeds if seed not in known))
-    return found
+            known = found.get(case.prepared, ())
+            found[case.prepared] = (*known, *(seed for seed in grid.seeds if seed not in known))
+    return [(prepared.config, seeds) for prepared, seeds in found.items()]
 
 
 def planned_rows(sweep: Sweep) -> list[dict[str, Any]]:
@@ -104,13 +108,10 @@ SILENT = ("seed", "kernel", "log_every", "evaluation.", "schedule.")
 """Fields of which a reader of a caption need not know; the configs are in the report."""
 MOST_VALUES = 8
 
-Shapes = Mapping[ExperimentConfig, Sequence[int]]
-"""Every config, with its seeds."""
-
 
 def differences(ours: Shapes, paper: Shapes) -> list[str]:
     """`T: 10 (paper: 15, 20, 25)`, one line for each field whose values are not the same."""
-    rows, rows_of_paper = ([_fields(config) for config in shapes] for shapes in (ours, paper))
+    rows, rows_of_paper = ([_fields(config) for config, _ in shapes] for shapes in (ours, paper))
     lines = []
     for name in dict.fromkeys(name for row in [*rows, *rows_of_paper] for name in row):
         if name.startswith(SILENT) and name != "schedule.kind":
@@ -120,7 +121,7 @@ def differences(ours: Shapes, paper: Shapes) -> list[str]:
             word = WORDS.get(name, name.replace("_", " ").replace(".", " "))
             whose = "paper tier" if name in UNSAID else "paper"
             lines.append(f"{word}: {_told(mine)} ({whose}: {_told(theirs)})")
-    counts = [sorted({len(seeds) for seeds in shapes.values()}) for shapes in (ours, paper)]
+    counts = [sorted({len(seeds) for _, seeds in shapes}) for shapes in (ours, paper)]
     if counts[0] != counts[1]:
         lines.append(f"seeds: {_told(counts[0])} (paper tier: {_told(counts[1])})")
     return lines
@@ -172,7 +173,7 @@ def coverage(
 ) -> list[str]:
     """A line for a caption: how often a run sees an input, from the case that sees least to the one that sees
     most. The paper's premise is that runs see few of them."""
-    cases = [dotted_fields(config) for config in shapes_of(grids, later=True)]
+    cases = [{"kind": config.kind, **dotted_fields(config)} for config, _ in shapes_of(grids, later=True)]
     found = [columns(case, cases).get("views_per_input") for case in cases]
     known = sorted(one for one in found if one is not None)
     if not known:

@@ -22,7 +22,8 @@ from internalize.display.terminal import (
 )
 from internalize.errors import BadInput, require
 from internalize.figures.cases import Tier, shapes_of
-from internalize.figures.figure import UNDETECTABLE, Figure, told_p
+from internalize.figures.claims import UNDETECTABLE, told_p
+from internalize.figures.figure import Figure
 from internalize.figures.paper import VERDICT, find_figure
 from internalize.figures.recorded import recorded_runs
 from internalize.figures.results import Made, plan, read, results_folder, train_missing, write
@@ -266,7 +267,7 @@ def status(
     """recorded: runs that a table knows; they count as done. later: with the runs that are only planned."""
     there, costs = _folders(out), Costs(Execution())
     planned, known, seconds = 0, [], 0.0
-    for shape, seeds in shapes_of(figure.grids(tier), later).items():
+    for shape, seeds in shapes_of(figure.grids(tier), later):
         configs = [replace(shape, seed=seed) for seed in seeds]  # type: ignore[type-var]
         found = [_seconds_taken(config, out, there, recorded or {}) for config in configs]
         taken = [entry for entry in found if entry is not None]

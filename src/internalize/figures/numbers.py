@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any, Literal
 
-from internalize.figures.figure import UNDETECTABLE, TestOutcome
+from internalize.figures.claims import UNDETECTABLE, TestOutcome
 from internalize.figures.rows import (
     FigureRow,
     Members,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, ClassVar
 
-from internalize.figures.figure import COUNTED, UNDETECTABLE, TestOutcome
+from internalize.figures.claims import COUNTED, UNDETECTABLE, TestOutcome
 from internalize.figures.rows import (
     FigureRow,
     Members,

@@ -15,7 +15,7 @@ from internalize.display import page
 from internalize.display.terminal import duration
 from internalize.errors import RunWarning, require
 from internalize.figures.cases import TIERS
-from internalize.figures.figure import WORDS, told_p
+from internalize.figures.claims import WORDS, told_p
 from internalize.figures.paper import NAMES, VERDICT
 from internalize.figures.rows import TOY_SCALE
 from internalize.runs.location import may_look_into

@@ -13,17 +13,10 @@ from typing import TYPE_CHECKING, Any
 from internalize.configs.codec import to_json
 from internalize.configs.files import make_folder, write_output
 from internalize.display.terminal import duration
-from internalize.errors import require
+from internalize.errors import Interrupted, require
 from internalize.figures.cases import Tier, in_progress, planned_rows, varied
-from internalize.figures.figure import (
-    PAPER_TIER,
-    Claim,
-    DrawingMaterial,
-    Figure,
-    Judgement,
-    judge,
-    strictest_level,
-)
+from internalize.figures.claims import Claim, Judgement, judge, strictest_level
+from internalize.figures.figure import PAPER_TIER, DrawingMaterial, Figure
 from internalize.figures.paper import VERDICT
 from internalize.figures.recorded import EARLY, provenance_of, recorded_runs, rows_of_tables
 from internalize.figures.rows import FigureRow
@@ -86,7 +79,9 @@ def make(
     """
     folder = runs_folder() if out is None else Path(out)
     known = {} if recorded is None else recorded_runs(Path(recorded), figure)
-    train_missing(figure, tier, folder, recorded=known, **how)
+    ended = train_missing(figure, tier, folder, recorded=known, **how)
+    if ended is not None and ended.interrupted:
+        raise Interrupted(ended.exit_code - 128, None)
     made = read(figure, tier, folder, known)
     require(bool(made.material.rows), "figure", f"nothing to draw of {figure.name}: no run is finished")
     write(made, results_folder(Path(results), figure, tier))
@@ -128,19 +123,19 @@ def read(figure: Figure, tier: Tier, out: Path, recorded: Recorded | None = None
         found = collect(sweep, out)
         told = rows_of_tables([case for case, _ in found.missing], recorded or {})
         known = {row[RUN] for row in told}
-        still = {case.config: f"{case}: {why}" for case, why in found.missing if run_name(case) not in known}
+        still = {case.prepared: f"{case}: {why}" for case, why in found.missing if run_name(case) not in known}
         tables = [recorded[row[RUN]].table for row in told] if recorded else []
         place = {run_name(case): place for place, case in enumerate(sweep.cases)}
         all_rows = [*figure.rows(found.rows, sweep, out), *figure.rows(told, sweep, None)]
         all_rows.sort(key=lambda row: place[row[RUN]])
         begun = in_progress(figure.tiers[tier], still)
-        unfinished = {run_name(case) for case in sweep.cases if case.config in begun}
+        unfinished = {run_name(case) for case in sweep.cases if case.prepared in begun}
         rows = [row for row in all_rows if row[RUN] not in unfinished]
         early = [row for row in all_rows if row[RUN] in unfinished]
-        now = {case.config for case in figure.sweep(tier).cases}
-        missing = [line for config, line in still.items() if config in now]
+        now = {case.prepared for case in figure.sweep(tier).cases}
+        missing = [line for one, line in still.items() if one in now]
         planned = zip(sweep.cases, figure.planned(sweep), strict=True)
-        absent = [row for case, row in planned if case.config in now and case.config in still]
+        absent = [row for case, row in planned if case.prepared in now and case.prepared in still]
     judged = (
         judge(figure.claims, rows, lambda claim: cost_of_claim(figure, tier, claim), absent=absent)
         if tier != "smoke"
@@ -181,6 +176,7 @@ def write(made: Made, folder: Path, draw: bool = True) -> list[Path]:
     """
     from internalize.display.plots import save
 
+    _require_no_loss(made, folder)
     make_folder(folder, "results")
     written = []
     if made.material.rows and draw:
@@ -197,6 +193,21 @@ def write(made: Made, folder: Path, draw: bool = True) -> list[Path]:
             record |= {name: before[name] for name in shape}
     write_output(folder / VERDICT, json.dumps(record, indent=2, ensure_ascii=False) + "\n")
     return [*written, folder / VERDICT]
+
+
+def _require_no_loss(made: Made, folder: Path) -> None:
+    """Runs take hours and a verdict a moment: one that was made of many runs is not replaced by one of few."""
+    known, found = 0, len(made.material.rows)
+    with suppress(OSError, ValueError):
+        before = require_shape(read_json(folder / VERDICT), {"runs": (dict,)}, needed=["runs"])["runs"]
+        known = require_shape(before, {"done": (int,)}, needed=["done"])["done"]
+    require(
+        made.figure.table is not None or found >= known,
+        "results",
+        f"{folder} was made of {known:,} runs, of which {found:,} are found now, in {made.material.out}; "
+        f"nothing was written. If its table has the others: --recorded {folder.parent}; to write "
+        "elsewhere: --results",
+    )
 
 
 def verdict_record(made: Made) -> dict[str, Any]:

@@ -137,7 +137,12 @@ SMALL_DROP = 0.05
 
 
 def chain_columns(row: FigureRow, cases: Sequence[FigureRow]) -> dict[str, Any]:
-    """order and its kind, MLP width, views per input, chance; of finished runs also how they ended."""
+    """order and its kind, MLP width, views per input, chance; of finished runs also how they ended.
+
+    Runs of other kinds than the chain have none of these.
+    """
+    if row["kind"] != "chain":
+        return {}
     from internalize.constructions.general import kind_of_order
 
     columns: dict[str, Any] = {"mlp_width": row["model.mlp"] or 4 * row["model.width"]}
@@ -169,11 +174,6 @@ def _how_it_ended(row: FigureRow, chance: float) -> dict[str, Any]:
     if row.get("iterations_until") is not None:  # a row of a table; of a run, its curves are needed first
         found["operations_until"] = operations_until(row)
     return found
-
-
-def no_columns(row: FigureRow, cases: Sequence[FigureRow]) -> dict[str, Any]:
-    """For kinds of experiment whose own fields and results suffice."""
-    return {}
 
 
 # Scale ------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from math import comb
 from statistics import fmean
 from typing import Any
 
-from internalize.figures.figure import UNDETECTABLE, TestOutcome
+from internalize.figures.claims import UNDETECTABLE, TestOutcome
 from internalize.figures.rows import FigureRow, Members, in_words, values_at
 from internalize.statistics import (
     Interval,
@@ -74,12 +74,15 @@ class Sooner:
         )
 
     def _told(self, ratio: float, interval: Interval, events: Sequence[int]) -> str:
-        """Where no run of a group came through, its time is the budget, and the ratio only a bound."""
+        """Where no run of a group came through, its time is the budget, and there is no interval to tell.
+
+        Nor is the ratio a bound: these runs would have come later than the budget, or, given up, before it.
+        """
         if all(events):
             return f"; time × {ratio:.2f} [{interval.low:.2f}, {interval.high:.2f}]"
         if any(events):
-            lacking, bound = (self.later, "at most") if events[0] else (self.sooner, "at least")
-            return f"; time × {ratio:.2f} {bound}, counting the whole budget for {lacking.label}"
+            lacking = self.later if events[0] else self.sooner
+            return f"; time × {ratio:.2f}, counting the whole budget for {lacking.label}"
         return ""
 
     def _ratio(self, first: list[FigureRow], second: list[FigureRow]) -> tuple[float, Interval]:
@@ -156,22 +159,15 @@ class CostsMore:
         keys = list(units)
         sizes = [math.log(unit) for _, unit, _ in keys]
         kinds, strata = [costly for _, _, costly in keys], [stratum for stratum, _, _ in keys]
-
-        def coefficient(drawn: Sequence[Sequence[float]]) -> float:
-            return indicator_effect(
-                [fmean(logs) for logs in drawn], sizes, kinds, strata, permute=False
-            ).coefficient
-
-        groups = [units[key] for key in keys]
-        found = indicator_effect([fmean(logs) for logs in groups], sizes, kinds, strata)
-        interval = bootstrap(groups, coefficient)
-        low, high = math.exp(interval.low), math.exp(interval.high)
+        found = indicator_effect([fmean(units[key]) for key in keys], sizes, kinds, strata)
+        ends = (found.interval.low, found.interval.high) if found.interval else ()
+        within = f" [{math.exp(ends[0]):.2f}, {math.exp(ends[1]):.2f}]" if ends else ""
         counts = f"{sum(kinds)} {self.costly.label}, {len(kinds) - sum(kinds)} {self.others.label}"
         return TestOutcome(
             claimed=found.rises,
             opposite=found.falls,
-            numbers=f"cost × {math.exp(found.coefficient):.2f} [{low:.2f}, {high:.2f}] ({counts})",
-            data={"coefficient": found.coefficient, "interval": [interval.low, interval.high]},
+            numbers=f"cost × {math.exp(found.coefficient):.2f}{within} ({counts})",
+            data={"coefficient": found.coefficient, "interval": list(ends)},
         )
 
     def detects(self, planned: Sequence[FigureRow], level: float) -> str:

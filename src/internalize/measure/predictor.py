@@ -192,7 +192,7 @@ def measure(
     answers = renderer.read(generated)
     wanted = renderer.answer(states, shown)
     right = answers.final_state == states[:, -1]
-    lengths = answers.length.double()
+    lengths = answers.length.cpu().double()  # Apple's GPUs have no double
     flops = sum(predictor.flops(int(n)) * int(k) for n, k in zip(*_counts(answers.length), strict=True))
     return Measurement(
         inputs=inputs.name,

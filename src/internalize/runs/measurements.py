@@ -1,7 +1,8 @@
 """What measurements look like: rows of `metrics.jsonl` and a finished run's summary, which may be anybody's.
 
 Whoever draws, compares or judges runs computes with these entries. An entry is known by its name or by its
-name's end; whatever else a kind of run measures may be anything.
+name's end; whatever else a kind of run measures may be anything. The loop holds the rows of a running
+experiment to the same, so that nothing is written that cannot be read.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_interval(value: Any) -> bool:
-    return isinstance(value, list) and len(value) == 2 and all(map(_is_number, value))
+    return isinstance(value, list | tuple) and len(value) == 2 and all(map(_is_number, value))
 
 
 COUNT: Check = ("a whole number from 0", lambda value: type(value) is int and value >= 0)

@@ -78,6 +78,7 @@ def circumstances(device: torch.device) -> dict[str, Any]:
         "torch": torch.__version__,
         "processor": _processor(),
         "device": str(device),
+        **({"gpu": torch.cuda.get_device_name(device)} if device.type == "cuda" else {}),
         "threads": torch.get_num_threads(),
     }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -46,7 +47,8 @@ class Execution:
     out: Path = field(default_factory=runs_folder)
     """Folder that holds the run folders."""
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
-    """Where tensors live; auto takes a GPU if there is one. cuda and mps were never tried on real hardware."""
+    """Where tensors live; auto takes a GPU of CUDA if there is one. cuda and mps were never tried on real
+    hardware."""
     threads: int | None = None
     """Processor threads of one run: 1 if not given, and on resume as many as before. Results are the same to
     the bit only for the same number of threads."""
@@ -82,11 +84,21 @@ def resolve_device(name: str) -> torch.device:
         "cuda": torch.cuda.is_available(),
         "mps": torch.backends.mps.is_available(),
     }
-    if name == "auto":
-        return torch.device(next(kind for kind in ("cuda", "mps", "cpu") if available[kind]))
+    if name == "auto":  # Apple's GPUs were never tried: only whoever asks gets them
+        return torch.device("cuda" if available["cuda"] else "cpu")
     usable = ", ".join(kind for kind, there in available.items() if there)
     require(available.get(name, False), "device", f"{name} is not available here; there is {usable}")
     return torch.device(name)
+
+
+def visible_gpus(name: str) -> list[str]:
+    """The GPUs for runs on that device, as CUDA_VISIBLE_DEVICES calls them; none for other devices."""
+    import torch
+
+    if resolve_device(name).type != "cuda":
+        return []
+    count, named = torch.cuda.device_count(), os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    return named.split(",")[:count] if named else [str(i) for i in range(count)]
 
 
 def keeps_stage(policy: KeepStages, stage: int, last: int) -> bool:

@@ -307,3 +307,8 @@ class Streams:
         key = hashlib.blake2b(f"{self.seed}/{name}/{step}".encode(), digest_size=8).digest()
         # torch takes seeds up to 2^63 on every device
         return torch.Generator(self.device).manual_seed(int.from_bytes(key, "big") >> 1)
+
+    @property
+    def on_processor(self) -> Streams:
+        """The same streams for what is always computed there: a GPU's generators give other numbers."""
+        return Streams(self.seed)

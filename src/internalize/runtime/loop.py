@@ -17,12 +17,13 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from internalize.contract import Observer, Row, RunState, Stage
-from internalize.errors import Interrupted, RunFailed, RunWarning
+from internalize.errors import BadInput, Interrupted, RunFailed, RunWarning
 from internalize.runs.checkpoint import Checkpoint, drop_older, load_newest, save_checkpoint
 from internalize.runs.folder import Run
 from internalize.runs.manifest import write_manifest
+from internalize.runs.measurements import require_measurements
 from internalize.runs.provenance import read_times
-from internalize.runs.storage import Journal
+from internalize.runs.storage import Journal, Unreadable
 from internalize.runtime.execution import Execution, keeps_stage
 from internalize.runtime.kind import Experiment, S, State, Streams
 from internalize.runtime.restoration import SenselessCheckpoint, restored
@@ -253,6 +254,10 @@ def _refuse_row(row: Row, stage: Stage) -> None:
     for name, value in row.items():
         if not _is_finite(value):
             raise Diverged(f"{name} is {value} at step {stage.step}")
+    try:
+        require_measurements(row)
+    except Unreadable as problem:
+        raise BadInput("measurements", f"a row at step {stage.step} {problem}") from None
 
 
 def _is_finite(value: Any) -> bool:

@@ -9,6 +9,7 @@ from itertools import combinations, product
 from typing import TYPE_CHECKING
 
 from internalize.statistics.groups import RESAMPLES
+from internalize.statistics.intervals import Interval
 
 if TYPE_CHECKING:
     import numpy as np
@@ -56,6 +57,8 @@ class IndicatorEffect:
     """What belonging to a kind adds to y, at equal x: a coefficient and the one-sided p-values of its sign."""
 
     coefficient: float
+    interval: Interval | None
+    """Student's, of least squares over the units; None where no unit is left to tell the spread."""
     rises: float
     falls: float
 
@@ -65,12 +68,11 @@ def indicator_effect(
     x: Sequence[float],
     kind: Sequence[bool],
     strata: Sequence[Hashable] | None = None,
-    permute: bool = True,
+    level: float = 0.95,
 ) -> IndicatorEffect:
     """Least squares of y on x, an intercept for each stratum, and an indicator that is permuted within strata.
 
     One entry for each unit that the claim speaks of, such as the order of a counter: seeds are averaged before.
-    permute: else only the coefficient is found, and both p-values are 1.
     All ways to deal out the indicator are tried where there are at most RESAMPLES, else so many are drawn.
     """
     import numpy as np
@@ -94,13 +96,28 @@ def indicator_effect(
         size = float(np.linalg.norm(alone))
         return (float(alone @ rest) / size**2, float(alone @ rest) / size) if size > 1e-6 else (0.0, 0.0)
 
-    coefficient, observed = fit(np.asarray(kind, dtype=float))
-    if not permute:
-        return IndicatorEffect(coefficient, 1.0, 1.0)
+    indicator = np.asarray(kind, dtype=float)
+    coefficient, observed = fit(indicator)
     drawn = np.array([fit(way)[1] for way in _ways_to_deal(kind, labels)])
     slack = 1e-9 * (1 + abs(observed))
     rises, falls = ((side).mean() for side in (drawn >= observed - slack, drawn <= observed + slack))
-    return IndicatorEffect(coefficient, float(rises), float(falls))
+    interval = _students(values, np.column_stack([known, indicator]), coefficient, level)
+    return IndicatorEffect(coefficient, interval, float(rises), float(falls))
+
+
+def _students(y: np.ndarray, design: np.ndarray, coefficient: float, level: float) -> Interval | None:
+    """Of the last column's coefficient in a regression of y on the columns of the design."""
+    import numpy as np
+    from scipy.stats import t
+
+    free = len(y) - int(np.linalg.matrix_rank(design))
+    if free < 1:
+        return None
+    inverse = np.linalg.pinv(design)
+    error = y - design @ (inverse @ y)
+    spread = math.sqrt(float(error @ error) / free) * float(np.linalg.norm(inverse[-1]))
+    half = float(t.ppf(0.5 + level / 2, free)) * spread
+    return Interval(coefficient - half, coefficient + half)
 
 
 def _ways_to_deal(kind: Sequence[bool], labels: Sequence[Hashable]) -> Iterator[np.ndarray]:

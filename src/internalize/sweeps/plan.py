@@ -51,11 +51,12 @@ def expected_seconds(
         if progress is not None:
             progress(len(measured), len(tried))
         measured[pace] = _measured_seconds(run, execution)
-    return [
-        measured[run.pace]
-        * (costs(run).flops / costs(tried[run.pace]).flops if run is not tried[run.pace] else 1.0)
-        for run in runs
-    ]
+    return [measured[run.pace] * _times(costs(run), costs(tried[run.pace])) for run in runs]
+
+
+def _times(cost: Forecast, measured: Forecast) -> float:
+    """How many times as long; a kind that does not count its operations says nothing of it."""
+    return cost.flops / measured.flops if measured.flops > 0 else 1.0
 
 
 def _measured_seconds(run: Prepared, execution: Execution) -> float:
@@ -178,7 +179,7 @@ def plan(
 
 def together(sweeps: Sequence[Sweep]) -> Sweep:
     """All runs of several sweeps, those that they share once."""
-    cases = {case.config: case for sweep in sweeps for case in sweep.cases}
+    cases = {case.prepared: case for sweep in sweeps for case in sweep.cases}
     return Sweep("all, shared runs once", tuple(cases.values()))
 
 

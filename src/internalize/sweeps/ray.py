@@ -182,6 +182,7 @@ class RayBackend:
     def events(self, timeout: float) -> list[tuple[int, Event]]:
         found, self._instant = self._instant, []
         if not self._running:
+            time.sleep(0 if found else timeout)
             return found
         ray.wait(list(self._running), timeout=0 if found else timeout)
         ended, _ = ray.wait(list(self._running), num_returns=len(self._running), timeout=0)

@@ -8,13 +8,14 @@ that a case asks for.
 from __future__ import annotations
 
 import csv
+import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from internalize.configs.files import read_text
+from internalize.configs.files import LARGEST_JSON, read_text
 from internalize.errors import BadInput
 from internalize.runs.table import dotted_fields
 from internalize.sweeps.sweep import Case, Sweep
@@ -39,7 +40,7 @@ def recorded_in(table: Path | None) -> dict[str, RecordedRun]:
     """The runs of a table; none where there is no table."""
     if table is None:
         return {}
-    reader = csv.DictReader(read_text(table, "recorded").splitlines())
+    reader = csv.DictReader(io.StringIO(read_text(table, "recorded", LARGEST_JSON), newline=""))
     rows, named = list(reader), RUN in (reader.fieldnames or ())
     if not named or any(None in row or None in row.values() or not row[RUN] for row in rows):
         raise BadInput("recorded", f"{table} is not a table of runs: a row is cut, or has no run's name")

@@ -376,5 +376,5 @@ def _refuse_twins(cases: Sequence[Case]) -> None:
     """Two equal configs are one run: counted twice it would make every interval too short."""
     known: dict[Any, Case] = {}
     for case in cases:
-        twin = known.setdefault(case.config, case)
+        twin = known.setdefault(case.prepared, case)
         require(twin is case, "cases", f"{case} and {twin} are the same run")

@@ -122,7 +122,7 @@ class Split:
         mixed = _mix(torch.full(symbols.shape[:-1], _signed(self.salt), device=symbols.device))
         for t in range(symbols.shape[-1]):
             mixed = _mix(mixed + symbols[..., t] + 1)
-        return (mixed >> 11 & (2**53 - 1)).double() / 2.0**53 < self.share
+        return (mixed >> 11 & (2**53 - 1)) < math.ceil(self.share * 2**53)
 
 
 @dataclass(frozen=True)

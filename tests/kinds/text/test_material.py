@@ -221,3 +221,17 @@ def test_without_a_marker_all_answers_have_one_length(tmp_path: Path) -> None:
     end = renderer.markers.end
     assert read_written([7, 8, 9, end], renderer) == WrittenAnswer((7,), (8, 9), 4)
     assert read_written([9, end], renderer) == WrittenAnswer((), (9,), 2)
+
+
+def test_nothing_but_the_named_files_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a tokenizer the name of none must not stand for the folder in which the user is."""
+    looked: list[Path] = []
+
+    def files_of(path: Path) -> list[Path]:
+        looked.append(path)
+        return []
+
+    monkeypatch.setattr("internalize.kinds.text.material.files_of", files_of)
+    with pytest.raises(BadInput):  # a shape alone has no tokenizer
+        find_material(config_of(tmp_path, tokenizer=None), {})
+    assert looked == []

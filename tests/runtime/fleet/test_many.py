@@ -10,6 +10,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from rich.console import Console
@@ -23,6 +24,7 @@ from internalize.kinds.chain.kind import KIND
 from internalize.kinds.entrance import train_many
 from internalize.runtime.fleet import seeds
 from internalize.runtime.fleet.driver import Outcome
+from internalize.runtime.fleet.pool import local_pool
 from tests.runtime.faults import bytes_of
 
 BRIEF = ChainConfig(
@@ -143,3 +145,29 @@ def test_names_and_errors_are_shown_to_the_letter(
     shown = capsys.readouterr().out
     assert f"a run {NOT_MARKUP}" in shown
     assert shown.count(NOT_MARKUP) == 2
+
+
+def test_workers_are_dealt_out_over_the_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Six workers on three GPUs, of which one is not for us: three each on the two that are visible."""
+    seen: list[str | None] = []
+
+    class Started:
+        stdout: ClassVar[list[str]] = []
+
+        def __init__(self, command: list[str], env: dict[str, str], **_: object) -> None:
+            seen.append(env.get("CUDA_VISIBLE_DEVICES"))
+
+    monkeypatch.setattr("subprocess.Popen", Started)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    monkeypatch.setattr("internalize.runtime.fleet.pool.usable_cores", lambda: 64)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,0")
+    many = local_pool(Execution(device="cuda"), None, 100)
+    assert many.size == 8, "64 cores are no reason for 64 runs on two GPUs"
+    pool = local_pool(Execution(), 6, 100)
+    for _ in range(6):
+        pool._start_worker()
+    assert seen == ["2", "0"] * 3
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    assert local_pool(Execution(device="cuda"), 6, 100).gpus == ["0", "1"]
+    assert local_pool(Execution(device="cpu"), None, 100).gpus == []

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from internalize.errors import BadInput
 from internalize.figures.cases import JUDGING_SEEDS, Grid, Tiers
-from internalize.figures.figure import MOSTLY, Claim, DrawingMaterial, Figure
+from internalize.figures.claims import MOSTLY, Claim
+from internalize.figures.figure import DrawingMaterial, Figure
 from internalize.figures.rates import RateAbove
-from internalize.figures.rows import FigureRow, group, no_columns
+from internalize.figures.rows import FigureRow, group
 from internalize.kinds.parity.config import ParityConfig
 from internalize.runs.folder import Run
 from internalize.tasks.parity import HiddenParity
@@ -69,7 +70,6 @@ FIGURE = Figure(
     ),
     claims=CLAIMS,
     notes=["The paper does not give the threshold that ends a phase; 1e-8 is ours, see docs/parity.md."],
-    columns=no_columns,
     columns_of_run=phase_columns,
     keeps_stages=True,
 )

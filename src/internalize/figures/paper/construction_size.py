@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 from internalize.constructions.counter import prime_powers
 from internalize.constructions.general import Sizes, compare_sizes
 from internalize.figures.cases import Tier
-from internalize.figures.figure import Claim, DrawingMaterial, Figure, nothing_more
+from internalize.figures.claims import Claim
+from internalize.figures.figure import DrawingMaterial, Figure, nothing_more
 from internalize.figures.rates import Always
-from internalize.figures.rows import group, no_columns
+from internalize.figures.rows import group
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
@@ -85,7 +86,6 @@ FIGURE = Figure(
     ),
     claims=CLAIMS,
     notes=["C_16 needs a wider MLP (64) than C_13 (52): the width alone does not tell hard from easy."],
-    columns=no_columns,
     columns_of_run=nothing_more,
     table=table,
 )

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from internalize.display.charts import rate_lines
 from internalize.display.plots import new_figure
 from internalize.figures.cases import CELL, PAPER, PAPER_SEEDS, SMOKE, SMOKE_SEEDS, TEN_SEEDS, TOY, Grid, Tiers
-from internalize.figures.figure import Claim, DrawingMaterial, Figure, chain_learned
+from internalize.figures.claims import Claim, chain_learned
+from internalize.figures.figure import DrawingMaterial, Figure
 from internalize.figures.numbers import WithField
 from internalize.figures.rows import group, rate
 

@@ -20,7 +20,8 @@ from internalize.figures.cases import (
     Grid,
     Tiers,
 )
-from internalize.figures.figure import MOSTLY, Claim, DrawingMaterial, Figure, PositiveControl, chain_learned
+from internalize.figures.claims import MOSTLY, Claim, PositiveControl, chain_learned
+from internalize.figures.figure import DrawingMaterial, Figure
 from internalize.figures.numbers import WithField
 from internalize.figures.rates import RateBelow
 from internalize.figures.rows import FigureRow, chain_columns, group, rate

@@ -23,7 +23,8 @@ from internalize.figures.cases import (
     Grid,
     Tiers,
 )
-from internalize.figures.figure import MOSTLY, Claim, DrawingMaterial, Figure, PositiveControl, chain_learned
+from internalize.figures.claims import MOSTLY, Claim, PositiveControl, chain_learned
+from internalize.figures.figure import DrawingMaterial, Figure
 from internalize.figures.numbers import Larger
 from internalize.figures.rates import MoreOften, RateBelow, RateBetween
 from internalize.figures.rows import FigureRow, Members, chain_columns, group, rate

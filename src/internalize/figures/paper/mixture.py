@@ -23,7 +23,8 @@ from internalize.figures.cases import (
     Tiers,
     with_horizons,
 )
-from internalize.figures.figure import EXISTS, MOSTLY, Claim, DrawingMaterial, Figure, succeeds_first
+from internalize.figures.claims import EXISTS, MOSTLY, Claim, succeeds_first
+from internalize.figures.figure import DrawingMaterial, Figure
 from internalize.figures.numbers import Larger
 from internalize.figures.rates import MoreOften, OftenWithout, RateAbove, RateBelow
 from internalize.figures.rows import FigureRow, chain_columns, group, rate

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from internalize.figures.cases import JUDGING_SEEDS, Grid, Tiers
-from internalize.figures.figure import MOSTLY, Claim, DrawingMaterial, Figure, PositiveControl, nothing_more
+from internalize.figures.claims import MOSTLY, Claim, PositiveControl
+from internalize.figures.figure import DrawingMaterial, Figure, nothing_more
 from internalize.figures.numbers import MeanBeyond
 from internalize.figures.rates import RateAbove
 from internalize.figures.rows import NEAR_CHANCE, FigureRow, group

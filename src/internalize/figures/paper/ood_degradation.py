@@ -20,7 +20,8 @@ from internalize.figures.cases import (
     Tiers,
     with_horizons,
 )
-from internalize.figures.figure import Claim, DrawingMaterial, Figure, chain_learned
+from internalize.figures.claims import Claim, chain_learned
+from internalize.figures.figure import DrawingMaterial, Figure
 from internalize.figures.numbers import MeanBeyond
 from internalize.figures.rows import FigureRow, chain_outcomes, group, stage_ends
 from internalize.runs.folder import Run
@@ -51,6 +52,7 @@ CLAIMS = [
         MeanBeyond(LEFT, "ood_gap_trend", "below", by="task"),
         chain_learned(LEFT, by="task"),
         headline=True,
+        looks=2,  # first at C_3 T=17, C_4 T=13 and C_5 T=12, where nothing was shown
     ),
 ]
 

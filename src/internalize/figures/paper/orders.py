@@ -18,7 +18,8 @@ from internalize.figures.cases import (
     Grid,
     Tiers,
 )
-from internalize.figures.figure import Claim, DrawingMaterial, Figure, chain_learned
+from internalize.figures.claims import Claim, chain_learned
+from internalize.figures.figure import DrawingMaterial, Figure
 from internalize.figures.rows import FigureRow, chain_columns, group, rate
 from internalize.figures.waiting import CostsMore, GainsMore, Sooner, waits_of
 

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from internalize.display.plots import INK, PALETTE, new_figure
 from internalize.figures.cases import JUDGING_SEEDS, Grid, Tiers
-from internalize.figures.figure import MOSTLY, Claim, DrawingMaterial, Figure, nothing_more
+from internalize.figures.claims import MOSTLY, Claim
+from internalize.figures.figure import DrawingMaterial, Figure, nothing_more
 from internalize.figures.rates import RateAbove, RateBelow
-from internalize.figures.rows import group, no_columns
+from internalize.figures.rows import group
 from internalize.kinds.parity.config import ParityConfig
 
 if TYPE_CHECKING:
@@ -123,6 +124,5 @@ FIGURE = Figure(
     ),
     claims=CLAIMS,
     notes=["The theorem leaves its constants open; ours are those of docs/parity.md, with far fewer examples."],
-    columns=no_columns,
     columns_of_run=nothing_more,
 )

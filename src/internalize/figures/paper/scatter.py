@@ -24,14 +24,8 @@ from internalize.figures.cases import (
     Tiers,
     with_horizons,
 )
-from internalize.figures.figure import (
-    EXISTS,
-    Claim,
-    DrawingMaterial,
-    Figure,
-    chain_learned,
-    succeeds_first,
-)
+from internalize.figures.claims import EXISTS, Claim, chain_learned, succeeds_first
+from internalize.figures.figure import DrawingMaterial, Figure
 from internalize.figures.numbers import MeanBeyond, WithField
 from internalize.figures.rates import MoreOften, RateAbove
 from internalize.figures.rows import FigureRow, chain_columns, group

@@ -27,6 +27,7 @@ from internalize.curricula.controller import (
 from internalize.curricula.curriculum import Rehearsed
 from internalize.curricula.saved_progress import read_control, read_progress, require_optimizer_step
 from internalize.curricula.schedule import begin_step, end_step, ended_by_schedule, looks_at_signal
+from internalize.errors import require
 from internalize.kinds.chain.config import ChainConfig, find_weights
 from internalize.kinds.chain.data import EasySteps, TrainingData, easy_share
 from internalize.kinds.chain.evaluation import evaluation_row, modes, summary_row
@@ -97,7 +98,8 @@ class ChainExperiment:
         control = read_control(scalars.get("control"), schedule, progress, stages)
         cost = scalars.get("cost")  # states of earlier versions have none
         ledger = None if cost is None else ledger_from_json(cost, stages)
-        state = self.assemble(model, progress, saved_kernel(scalars["kernel"], config), ledger, control)
+        kernel = saved_kernel(scalars["kernel"], config, self.device)
+        state = self.assemble(model, progress, kernel, ledger, control)
         require_optimizer_step(scalars["optimizer"]["step"], progress, config.optimizer.reset)
         state.optimizer.load(part_of(tensors, "optimizer"), scalars["optimizer"])
         state.averages.load(part_of(tensors, "averages"))
@@ -109,6 +111,8 @@ class ChainExperiment:
         choice = self.config.kernel
         if self.config.model.network is not None:
             return "plain"  # the fast path is GPT-2's
+        good = choice != "fast" or self.device.type == "cpu"
+        require(good, "kernel", f"the fast path is the processor's: on {self.device} choose auto or plain")
         return choose_kernel(self.device) if choice == "auto" else choice
 
     def new_model(self) -> LanguageModel:

@@ -261,11 +261,12 @@ class ChainState:
         return saved
 
 
-def saved_kernel(name: Any, config: ChainConfig) -> Kernel:
-    """The kernel that a run began with and keeps, held to what its config allows."""
+def saved_kernel(name: Any, config: ChainConfig, device: torch.device) -> Kernel:
+    """The kernel that a run began with and keeps, held to what its config allows. The processor alone has a
+    fast one: a run that goes on elsewhere takes the plain one."""
     allowed = get_args(Kernel) if config.kernel == "auto" else (config.kernel,)
     require(name in allowed, "kernel", f"must be {' or '.join(allowed)}, got {str(name)[:60]!r}")
-    kernel: Kernel = name
+    kernel: Kernel = name if name != "fast" or device.type == "cpu" else "plain"
     return kernel
 
 

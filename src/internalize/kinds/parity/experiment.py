@@ -133,10 +133,11 @@ class ParityExperiment:
         config = self.config
         if config.support is not None:
             return HiddenParity(config.d, config.support)
-        return random_parity(config.d, config.k, streams("support"))
+        return random_parity(config.d, config.k, streams.on_processor("support"))
 
     def batch(self, phase: int, streams: Streams) -> PhaseBatch:
         """The phase's examples; consumes streams("batch", phase)."""
+        streams = streams.on_processor
         if self._batch is None or self._batch[:2] != (streams, phase):
             made = phase_batch(self.parity(streams), phase, self.config.examples, streams("batch", phase))
             self._batch = (streams, phase, made)
@@ -240,6 +241,7 @@ class ParityExperiment:
 
     def finish(self, state: ParityState, streams: Streams) -> Finish:
         """Consumes streams("verdict") where inputs are sampled, and what the contrast needs."""
+        streams = streams.on_processor
         config, parity = self.config, self.parity(streams)
         verdict = judge(parity, state.W, state.W_chain, streams("verdict"), config.check_inputs)
         summary: Row = {

@@ -171,11 +171,11 @@ class StallExperiment:
 
     def left(self, state: StallState, streams: Streams) -> Leftover:
         """What phase 1 left; consumes streams("support")."""
-        parity = random_parity(self.config.d, self.config.k, streams("support"))
+        parity = random_parity(self.config.d, self.config.k, streams.on_processor("support"))
         return Leftover(parity, -parity.indicator(1).numpy(), state.rest.numpy(), state.loss)
 
     def advance(self, state: StallState, streams: Streams) -> tuple[StallState, Row | None]:
-        config = self.config
+        config, streams = self.config, streams.on_processor
         if state.step == 0:
             start = leftover(config.d, config.k, config.threshold, PAPER_BATCH, streams)
             state.rest, state.loss = torch.from_numpy(start.rest), start.loss
@@ -208,7 +208,7 @@ class StallExperiment:
 
     def finish(self, state: StallState, streams: Streams) -> Finish:
         """Consumes streams("support") and streams("stall sides")."""
-        pulled = sides(self.left(state, streams), streams)
+        pulled = sides(self.left(state, streams), streams.on_processor)
         summary: Row = {"leftover_loss": state.loss, "pulled_right": list(pulled), "found": list(state.found)}
         return Finish(summary, state.tensors())
 

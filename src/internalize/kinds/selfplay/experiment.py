@@ -47,7 +47,7 @@ class SelfPlayExperiment:
 
     def init(self, streams: Streams) -> SelfPlayState:
         return new_state(
-            self.config, self.positions.inputs, self.positions.actions, _processor(streams)("weights")
+            self.config, self.positions.inputs, self.positions.actions, streams.on_processor("weights")
         )
 
     def restore(self, tensors: Mapping[str, Tensor], scalars: Mapping[str, Any]) -> SelfPlayState:
@@ -70,7 +70,7 @@ class SelfPlayExperiment:
         tensors, scalars = state.kept(), state.scalars()
         try:
             with cut_short_if_asked():
-                self._carry_out_part(state, _processor(streams))
+                self._carry_out_part(state, streams.on_processor)
         except StopNow:
             self._cut_short = True
             del self.positions  # it may have been left in the midst of a change, and can be made again
@@ -142,7 +142,7 @@ class SelfPlayExperiment:
         """final: over all positions, where the game can be enumerated."""
         from internalize.kinds.selfplay import evaluation
 
-        config, streams, table = self.config, _processor(streams), self.positions
+        config, streams, table = self.config, streams.on_processor, self.positions
         raw, searching = self.players(state)
         table.clear_if_large()
         everything = self.yardstick(streams).numbered(table)
@@ -173,7 +173,7 @@ class SelfPlayExperiment:
         from internalize.kinds.selfplay.evaluation import yardstick
 
         if self._yardstick is None or self._yardstick[0] != streams.seed:
-            rng = numpy_generator(_processor(streams)("yardstick"))
+            rng = numpy_generator(streams.on_processor("yardstick"))
             self._yardstick = streams.seed, yardstick(self.positions, self.config.measured, rng)
         return self._yardstick[1]
 
@@ -224,8 +224,3 @@ class SelfPlayExperiment:
         simulations = self.config.simulations if budget is None else budget
         said = Evaluations(self.positions, state.network)
         return Player(said, Rule(simulations, self.config.exploration))
-
-
-def _processor(streams: Streams) -> Streams:
-    """The same streams on the processor, where all of this is computed."""
-    return Streams(streams.seed)

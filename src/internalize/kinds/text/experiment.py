@@ -68,12 +68,10 @@ class TextExperiment:
             streams = Streams(
                 self.config.seed
             )  # the frozen weights with their new markers, as at the beginning
-        generator = None if streams is None else Streams(streams.seed)("init")
+        generator = None if streams is None else streams.on_processor("init")
         model = build(self.material.model, self.material.tokenizer.size, generator)
         if streams is not None and self.trained_only:
-            model = add_adapters(
-                model, self.config.lora, self.material.tokenizer, Streams(streams.seed)("lora")
-            )
+            model = add_adapters(model, self.config.lora, self.material.tokenizer, streams.on_processor("lora"))
         if self.config.checkpointing:
             whole: Any = model
             whole.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
@@ -146,14 +144,14 @@ class TextExperiment:
         chosen = rows_at(progress.iteration, self.config.batch, len(material.train), streams)
         rows = [material.train[i] for i in chosen]
         if curriculum.budgets:
-            generator = Streams(streams.seed)("format", progress.iteration)
+            generator = streams.on_processor("format", progress.iteration)
             drawn = int(torch.randint(len(curriculum.budgets), (), generator=generator))
             units = curriculum.budgets[drawn]
             kept = [curriculum.kept_within(len(row.units), units) for row in rows]
             return [material.renderer.render(row, k, drawn) for row, k in zip(rows, kept, strict=True)]
         offsets = [0] * len(rows)
         if curriculum.removal.smoothing is not None:
-            generator = Streams(streams.seed)("smoothing", progress.iteration)
+            generator = streams.on_processor("smoothing", progress.iteration)
             offsets = curriculum.draw_offsets(len(rows), generator)
         return [
             material.renderer.render(row, curriculum.kept(len(row.units), progress.stage, offset))

@@ -74,8 +74,8 @@ def find_material(config: TextConfig, copies: Copies) -> Material:
     config = located(config, copies)
     _require_fields(config)
     plain = replace(config, **{name: getattr(DEFAULTS, name) for name in ONLY_TRAINING})
-    named = [config.data, config.model, config.tokenizer or "", config.method, *config.eval_files().values()]
-    material = _find_once(plain, tuple(_stamp(name) for name in named), tuple(sorted(copies.items())))
+    named = [config.data, config.model, config.tokenizer, config.method, *config.eval_files().values()]
+    material = _find_once(plain, tuple(_stamp(name) for name in named if name), tuple(sorted(copies.items())))
     _require_iterations(config, material.curriculum)
     from internalize.kinds.text.trial import require_adapters, require_model
 

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,7 +38,7 @@ from internalize.errors import BadInput, Interrupted, RunFailed, require
 from internalize.runs.folder import Run
 from internalize.runs.provenance import usable_cores
 from internalize.runs.storage import Journal, Owned, own, read_rows
-from internalize.runtime.execution import Execution
+from internalize.runtime.execution import Execution, visible_gpus
 from internalize.runtime.fleet.driver import FleetObserver, Outcome, drive
 from internalize.runtime.kind import Prepared, load_kind, prepare_by
 from internalize.runtime.train import compute_prepared, train_prepared
@@ -60,16 +61,24 @@ def execute_many(
 
 
 def local_pool(execution: Execution, workers: int | None, runs: int, rows: bool = False) -> LocalPool:
-    """Workers for so many runs; as many as there are cores if not said otherwise. rows: see `LocalPool`."""
+    """Workers for so many runs. If not said otherwise, as many as there are cores; where runs compute on GPUs,
+    not more than fit them. rows: see `LocalPool`."""
+    gpus = visible_gpus(execution.device)
     if workers is None:
         workers = max(1, usable_cores() // (execution.threads or 1))
+        workers = min(workers, RUNS_A_GPU * len(gpus)) if gpus else workers
     require(workers >= 1, "workers", f"must be at least 1, got {workers}")
-    return LocalPool(execution, min(workers, runs), rows=rows)
+    return LocalPool(execution, min(workers, runs), rows=rows, gpus=gpus)
+
+
+RUNS_A_GPU = 4
+"""A guess: small models leave most of a GPU idle. It was never tried on real hardware."""
 
 
 @dataclass
 class _Worker:
     process: subprocess.Popen[str]
+    gpu: str | None = None
     job: int | None = None
     listener: threading.Thread | None = None
 
@@ -94,6 +103,8 @@ class LocalPool:
     workers: list[_Worker] = field(default_factory=list)
     rows: bool = False
     """Whether a run leaves a row behind, and no folder."""
+    gpus: Sequence[str] = ()
+    """Each worker sees one of them, and no two workers the same while another is free."""
     said: queue.Queue[tuple[_Worker, Event | None]] = field(default_factory=queue.Queue)
     """(worker, event), and (worker, None) at its end."""
 
@@ -150,16 +161,18 @@ class LocalPool:
             worker.close()
 
     def _start_worker(self) -> _Worker:
+        taken = Counter(worker.gpu for worker in self.workers)
+        gpu = min(self.gpus, key=lambda one: taken[one], default=None)
         process = subprocess.Popen(
             _command(),
-            env=_environment(),
+            env=_environment() | ({} if gpu is None else {"CUDA_VISIBLE_DEVICES": gpu}),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
             encoding="utf-8",
             process_group=0,
         )
-        worker = _Worker(process)
+        worker = _Worker(process, gpu)
         self.workers.append(worker)
         worker.listener = threading.Thread(target=self._listen, args=(worker,), daemon=True)
         worker.listener.start()

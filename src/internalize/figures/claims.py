@@ -1,0 +1,287 @@
+"""What a claim is, a sentence, its test and its controls; and how claims are judged together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from internalize.figures.rows import (
+    TOY_SCALE,
+    FigureRow,
+    Members,
+    Scale,
+    counted,
+    part_of,
+    rate,
+    scale_of_all,
+    values_at,
+)
+from internalize.statistics import holm
+
+ALPHA = 0.05
+"""Over all claims of a figure that have data, by Holm's correction, both sides together."""
+
+
+@dataclass(frozen=True)
+class TestOutcome:
+    """What rows say about a claim."""
+
+    claimed: float
+    """One-sided p-value: how easily chance alone would look as much like the claim."""
+    opposite: float
+    """One-sided p-value of the contrary."""
+    numbers: str
+    """What was found, in words, with the effect and its interval."""
+    data: dict[str, Any] = field(default_factory=dict)
+    """The same for machines."""
+
+
+class ClaimTest(Protocol):
+    """A statistical test as data: which rows, which method, which direction."""
+
+    @property
+    def method(self) -> str:
+        """The test and its direction, in words."""
+
+    @property
+    def groups(self) -> tuple[Members, ...]:
+        """The rows that it looks at; without rows in each of them there is nothing to judge."""
+
+    def outcome_of(self, rows: Sequence[FigureRow]) -> TestOutcome | None:
+        """None where there are no data."""
+
+    def detects(self, planned: Sequence[FigureRow], level: float) -> str:
+        """The smallest effect that the planned runs can show at a one-sided level, in words.
+
+        planned: the cases of the sweep, with fields but without results.
+        """
+
+
+@dataclass(frozen=True)
+class PositiveControl:
+    """What must hold for a claim to be judged: an outcome that comes often enough in a group."""
+
+    sentence: str
+    """What it says, such as "stage 1 learned the chain"."""
+    group: Members
+    outcome: str
+    least: float = 0.5
+    """Share of the group's runs that must have it."""
+    fewest: int = 1
+    """Number of them that must have it."""
+    by: str | None = None
+    """Judge each value of this field apart; the claim is then judged on those at which the control holds."""
+
+    def apply(self, rows: Sequence[FigureRow], judged: Sequence[Members]) -> AfterControl:
+        """The rows at which it holds. judged: the groups that the claim looks at."""
+        kept: list[FigureRow] = []
+        failed, unknown = [], []
+        for value in values_at(rows, self.by):
+            part = part_of(rows, self.by, value)
+            found = rate(self.group.of(part), self.outcome)
+            enough = found.successes >= max(self.fewest, self.least * found.trials) and found.trials > 0
+            if enough:
+                kept += part
+            elif found.trials:
+                where = "" if self.by is None else f" at {value}"
+                failed.append(f"{self.sentence}{where}: {counted(found)} runs of {self.group.label}")
+            elif lost := sum(len(members.of(part)) for members in judged):
+                unknown.append(value if self.by is None else f"{value} ({lost})")
+        named = f"runs where there are none of {self.group.label}, at {', '.join(unknown)}" if unknown else ""
+        return AfterControl(kept, failed, [named] if named else [])
+
+
+@dataclass(frozen=True)
+class AfterControl:
+    """What a control leaves of the rows."""
+
+    kept: list[FigureRow]
+    failed: list[str]
+    """Where it does not hold, in words."""
+    unknown: list[str]
+    """Where it has no runs yet: nothing failed there, and nothing can be judged."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence of the paper, and the test that judges it."""
+
+    name: str
+    sentence: str
+    test: ClaimTest
+    controls: Sequence[PositiveControl] = ()
+    headline: bool = False
+    """Whether it stands in the README's table."""
+    looks: int = 1
+    """How often it was judged, each time on other runs. Who looks twice is fooled by chance twice as easily, so
+    p-values are multiplied by this."""
+
+
+COUNTED = "counted, nothing is random"
+"""How the method of a claim ends that needs no test."""
+UNDETECTABLE = "nothing by itself: too few runs"
+EXISTS = 1 / 20
+"""The bar where the paper says that something can happen: more often than a test errs."""
+MOSTLY = 1 / 2
+"""The bar for *succeeds* and *fails*: the larger part of the runs."""
+
+
+def chain_learned(*groups: Members, by: str | None = None) -> list[PositiveControl]:
+    """Stage 1 taught the chain: only then is there something to internalize."""
+    return [PositiveControl("stage 1 learned the chain", members, "chain_learned", by=by) for members in groups]
+
+
+def succeeds_first(members: Members, by: str | None = None, fewest: int = 3) -> PositiveControl:
+    """Runs must succeed in distribution before what they lose outside of it can be compared."""
+    sentence = "the answer succeeds in distribution"
+    return PositiveControl(sentence, members, "succeeded", least=0.0, fewest=fewest, by=by)
+
+
+Word = Literal["confirmed", "contradicted", "inconclusive", "not testable here", "planned"]
+WORDS: tuple[Word, ...] = ("confirmed", "contradicted", "inconclusive", "not testable here", "planned")
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A claim judged."""
+
+    claim: Claim
+    word: Word
+    outcome: TestOutcome | None = None
+    """None where nothing could be tested."""
+    p: float = 1.0
+    """Two-sided, after Holm's correction over the figure's claims that have data."""
+    p_opposite: float = 1.0
+    """The same for the contrary of the claim."""
+    scale: Scale | None = None
+    why: str = ""
+    """Of a claim that is not testable: the control that failed; of others: parts that were left out."""
+    cost: str = ""
+    """Of a planned one: what its runs would take."""
+
+    @property
+    def numbers(self) -> str:
+        """What there is to say beside the word."""
+        if self.word == "planned":
+            return self.cost
+        looks = self.claim.looks
+        again = f"judged {looks} times on other runs, p × {looks}" if self.outcome and looks > 1 else ""
+        told = [self.outcome.numbers if self.outcome else "", self.why, again]
+        return "; ".join(part for part in told if part)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "claim": self.claim.name,
+            "sentence": self.claim.sentence,
+            "headline": self.claim.headline,
+            "method": self.claim.test.method,
+            "controls": [control.sentence for control in self.claim.controls],
+            "verdict": self.word,
+            "scale": self.scale,
+            "numbers": self.numbers,
+            "p": self.p,
+            "p_opposite": self.p_opposite,
+            "p_before_correction": two_sided(self.outcome.claimed) if self.outcome else 1.0,
+            "data": self.outcome.data if self.outcome else {},
+        }
+
+
+def told_p(claim: Mapping[str, Any]) -> str:
+    """The p-value by which a claim (as JSON) got its word: of a contradicted one, the contrary's."""
+    if claim["method"].endswith(COUNTED) or claim["verdict"] in ("planned", "not testable here"):
+        return "–"
+    p = claim["p_opposite"] if claim["verdict"] == "contradicted" else claim["p"]
+    if p is None:
+        return "–"
+    return "< 0.001" if p < 0.001 else f"{p:.2g}"
+
+
+def judge(
+    claims: Sequence[Claim],
+    rows: Sequence[FigureRow],
+    cost: Callable[[Claim], str] = lambda claim: "",
+    alpha: float = ALPHA,
+    absent: Sequence[FigureRow] = (),
+) -> list[Judgement]:
+    """One judgement for each claim. Only claims that have data and need a test are corrected for each other.
+
+    absent: the cases whose runs are not there yet. A claim that waits for one of them is not judged on the
+    others: whoever looks before the planned end, and stops when it pleases, confirms too much.
+    """
+    waits = [any(members.planned(absent) for members in claim.test.groups) for claim in claims]
+    tested = [
+        _Tested(None, None, "") if waiting else _test(claim, rows)
+        for claim, waiting in zip(claims, waits, strict=True)
+    ]
+    family = [i for i, found in enumerate(tested) if found.outcome is not None and not _is_counted(claims[i])]
+    sides = {}
+    for side in ("claimed", "opposite"):
+        p_values = [min(1.0, claims[i].looks * two_sided(getattr(tested[i].outcome, side))) for i in family]
+        sides[side] = dict(zip(family, holm(p_values), strict=True))
+    judged = []
+    for i, (claim, found) in enumerate(zip(claims, tested, strict=True)):
+        if found.outcome is None:
+            word: Word = "not testable here" if found.why else "planned"
+            told = "" if found.why else cost(claim)
+            judged.append(Judgement(claim, word, scale=found.scale, why=found.why, cost=told))
+            continue
+        p = sides["claimed"].get(i, found.outcome.claimed)
+        opposite = sides["opposite"].get(i, found.outcome.opposite)
+        word = "confirmed" if p <= alpha else "contradicted" if opposite <= alpha else "inconclusive"
+        judged.append(Judgement(claim, word, found.outcome, p, opposite, found.scale, found.why))
+    return judged
+
+
+@dataclass(frozen=True)
+class _Tested:
+    outcome: TestOutcome | None
+    scale: Scale | None
+    why: str
+
+
+def _test(claim: Claim, rows: Sequence[FigureRow]) -> _Tested:
+    """The test on the rows that the claim's controls leave."""
+    left, failed = _without_toys(claim, rows)
+    unknown: list[str] = []
+    for control in claim.controls:
+        after = control.apply(left, claim.test.groups)
+        left, failed, unknown = after.kept, failed + after.failed, unknown + after.unknown
+    outcome = claim.test.outcome_of(left)
+    why = "; ".join(failed if outcome is None else failed + unknown)
+    if outcome is None and not why:
+        why = "; ".join(
+            f"there are no {members.label}"
+            for members in claim.test.groups
+            if not members.of(rows) and members.whatever_came_out().of(rows)
+        )
+    scale = _scale(claim, rows if outcome is None else left)
+    return _Tested(outcome, scale, f"left out: {why}" if why and outcome is not None else why)
+
+
+def _without_toys(claim: Claim, rows: Sequence[FigureRow]) -> tuple[list[FigureRow], list[str]]:
+    """The rows without those at toy sizes, and that these are left out; all rows if nothing else is there."""
+    kept = [row for row in rows if row.get("scale") != TOY_SCALE]
+    groups = claim.test.groups
+    toys = sum(len(members.of(rows)) - len(members.of(kept)) for members in groups)
+    if not toys or not all(members.of(kept) for members in groups):
+        return list(rows), []
+    return kept, ["1 run that is a toy" if toys == 1 else f"{toys} runs that are toys"]
+
+
+def _scale(claim: Claim, rows: Sequence[FigureRow]) -> Scale | None:
+    scales = [row["scale"] for members in claim.test.groups for row in members.of(rows) if row.get("scale")]
+    return scale_of_all(scales) if scales else None
+
+
+def _is_counted(claim: Claim) -> bool:
+    return claim.test.method.endswith(COUNTED)
+
+
+def two_sided(p: float) -> float:
+    return min(1.0, 2 * p)
+
+
+def strictest_level(claims: Sequence[Claim], alpha: float = ALPHA) -> float:
+    """The one-sided level that suffices whatever the other claims give: what plans are made with."""
+    return alpha / 2 / max(1, len(claims))
