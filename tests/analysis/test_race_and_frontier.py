@@ -26,9 +26,9 @@ from internalize.contract import RunState
 from internalize.errors import BadInput, RunFailed
 from internalize.kinds import prepare
 from internalize.kinds.chain.presets import LAPTOP
-from internalize.kinds.entrance import forecast_of
 from internalize.runs.folder import Run
 from internalize.runtime.fleet.driver import Outcome
+from tests.entering import forecast_of
 
 TINY = [
     *("--task", "C2", "--horizon", "3", "--model.depth", "1", "--model.width", "16", "--model.heads", "4"),

@@ -15,10 +15,10 @@ from internalize import ChainConfig, EvaluationConfig, Execution, ModelConfig, R
 from internalize.curricula.schedule import Progress
 from internalize.errors import BadInput, Interrupted
 from internalize.kinds.chain.config import OptimizerConfig
-from internalize.kinds.entrance import forecast_of
 from internalize.measure import cost
 from internalize.measure.ledger import Ledger, ledger_from_json
 from internalize.runtime.kind import Streams
+from tests.entering import forecast_of
 from tests.runtime.faults import Watcher, results, send
 
 CPU = torch.device("cpu")

@@ -10,8 +10,8 @@ import pytest
 from internalize import Execution
 from internalize.demo import SETTING
 from internalize.kinds.chain.config import ChainConfig
-from internalize.kinds.entrance import train_many
 from internalize.models.config import ModelConfig
+from tests.entering import train_many
 
 LEFT = replace(SETTING, method="left")
 """What `internalize demo` trains."""

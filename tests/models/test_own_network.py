@@ -12,9 +12,9 @@ from internalize import ChainConfig, EvaluationConfig, ModelConfig, OptimizerCon
 from internalize.errors import BadInput
 from internalize.kinds.chain.experiment import ChainExperiment
 from internalize.kinds.chain.state import ChainState
-from internalize.kinds.entrance import forecast_of
 from internalize.models.own_network import OwnNetwork
 from internalize.runtime.kind import Streams
+from tests.entering import forecast_of
 
 pytestmark = pytest.mark.usefixtures("named_by_the_user")
 

@@ -13,11 +13,11 @@ from internalize import ModelConfig, train
 from internalize.cli import main
 from internalize.constructions import transformer as memory
 from internalize.errors import BadInput
-from internalize.kinds.entrance import forecast_of
 from internalize.kinds.hints.config import HintsConfig
 from internalize.kinds.parity.config import ParityConfig
 from internalize.kinds.selfplay.config import SelfPlayConfig
 from internalize.runtime.kind import ExperimentConfig
+from tests.entering import forecast_of
 from tests.runtime.test_training import BRIEF
 
 CPU = torch.device("cpu")

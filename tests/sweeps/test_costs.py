@@ -16,12 +16,12 @@ from internalize.curricula.schedule import begin_step, end_step
 from internalize.kinds.chain.experiment import ChainExperiment
 from internalize.kinds.chain.forecast import measured_answers
 from internalize.kinds.chain.kind import ChainKind
-from internalize.kinds.entrance import forecast_of
 from internalize.measure import cost
 from internalize.runtime.forecast import Forecast
 from internalize.runtime.kind import Prepared
 from internalize.sweeps import sweep_of
 from internalize.sweeps.plan import Gpu, expected_seconds, plan
+from tests.entering import forecast_of
 from tests.sweeps.tiny import tiny_sweep, write_sweep
 
 CONFIG = ChainConfig(

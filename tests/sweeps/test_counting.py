@@ -15,7 +15,6 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from internalize import Execution, train
 from internalize.kinds import KINDS, config_from_json, find_kind, prepare
-from internalize.kinds.entrance import forecast_of
 from internalize.kinds.hints import HintsConfig
 from internalize.kinds.hints import kind as hints
 from internalize.kinds.hints.config import HintsEvaluation
@@ -24,6 +23,7 @@ from internalize.kinds.parity.descent import PhaseBatch
 from internalize.models.mlp import MLP, SGD, MLPShape
 from internalize.runs.checkpoint import METRICS, load_tensors
 from internalize.runtime.kind import ExperimentConfig, Streams
+from tests.entering import forecast_of
 
 HINTS = HintsConfig(
     d=6, k=4, width=10, depth=3, steps=45, batch=7, lr=0.01,

@@ -30,12 +30,8 @@ from internalize.runtime.execution import (
     report,
     resolve_device,
     say_if_done,
-    threads,
 )
-from internalize.runtime.fleet.driver import FleetObserver, Outcome
-from internalize.runtime.fleet.pool import execute_many
 from internalize.runtime.fleet.seeds import SideBySide, report_side_by_side
-from internalize.runtime.forecast import Forecast
 from internalize.runtime.kind import Experiment, ExperimentConfig, Prepared
 from internalize.runtime.train import resume_prepared, train_prepared
 
@@ -60,18 +56,6 @@ def train(
     with own_files():  # named for a training: trusted from now on
         prepared = prepare(config, copies)
     return train_prepared(prepared, replace(execution or Execution(), **fields), observers)
-
-
-def train_many(
-    configs: Sequence[ExperimentConfig],
-    execution: Execution,
-    workers: int | None = None,
-    observer: FleetObserver | None = None,
-) -> list[Outcome]:
-    """Carry all configs out in worker processes on this machine; see `execute_many`."""
-    with own_files():
-        prepared = [prepare(config) for config in configs]
-    return execute_many(prepared, execution, workers, observer)
 
 
 def resume(run: Run, execution: Execution, observers: Sequence[Observer] = ()) -> Run:
@@ -134,14 +118,6 @@ def refuse_changes(run: Run, config: ExperimentConfig, words: Sequence[str]) -> 
             f"cannot change on resume: {run.path} was made with another value, and another value is another "
             f"run; use internalize train",
         )
-
-
-def forecast_of(config: ExperimentConfig, execution: Execution | None = None, timed: bool = False) -> Forecast:
-    """What the run of this config will cost, by its kind; nothing is trained unless it is to be timed."""
-    execution, prepared = execution or Execution(), prepare(config)
-    with threads(execution.threads):
-        device = resolve_device(execution.device)
-        return prepared.kind.forecast(prepared, device, execution.keep_stages, timed)
 
 
 # Runs opened to be asked ----------------------------------------------------------------------------------

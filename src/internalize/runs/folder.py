@@ -109,7 +109,7 @@ STATES = ("new", "running", "interrupted", "failed", "done")
 
 
 class Run:
-    """A run folder in hand. Reading needs no lock; whoever trains holds `lock.own(run.path)`."""
+    """A run folder in hand. Reading needs no lock; whoever trains holds `storage.own(run.path)`."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -1,1 +1,1 @@
-"""The protocol of an experiment, the one loop, and its kinds."""
+"""The protocol of an experiment, and the one loop that carries all of them out."""

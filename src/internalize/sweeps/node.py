@@ -208,7 +208,7 @@ def attempt_here(
 ) -> Ended:
     """Begin or continue a run on this node; returns the event with which it ended.
 
-    job: as for `worker.carry_out`, with `out` and `folder`, where the run is at home, and `token`, the name of
+    job: as for `pool.carry_out`, with `out` and `folder`, where the run is at home, and `token`, the name of
     a file that whoever sees that place finds there; None if the results are to be sent home.
     files: the user's, by the names that the config has for them.
     tell: is given the events on the way.

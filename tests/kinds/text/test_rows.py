@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections import namedtuple
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +123,11 @@ def test_lists_in_python_and_files_written_here_are_read_back(tmp_path: Path) ->
     with pytest.raises(BadInput, match="rows: row 2: the answer is empty"):
         write_rows([rows[0], {"question": "1", "steps": [], "answer": " "}], tmp_path / "bad.jsonl")
     assert not (tmp_path / "bad.jsonl").exists()
+    with pytest.raises(BadInput, match="rows: row 2: a row of a .txt is one line"):
+        write_rows([rows[0], {"question": "1\n2", "steps": ["3"], "answer": "3"}], tmp_path / "bad.txt")
+    own = namedtuple("Own", "question steps answer")(QUESTION, STEPS, ANSWER)
+    (found_again,), _ = read_rows(write_rows([own], tmp_path / "own.jsonl"), RowsConfig(), "data", {})
+    assert (found_again.question, found_again.steps, found_again.answer) == (QUESTION, STEPS, ANSWER)
 
 
 def test_rows_in_a_folder_are_named_by_their_content(tmp_path: Path) -> None:

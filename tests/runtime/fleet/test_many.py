@@ -21,10 +21,10 @@ from internalize.display.terminal import LiveFleet
 from internalize.errors import BadInput
 from internalize.kinds import prepare
 from internalize.kinds.chain.kind import KIND
-from internalize.kinds.entrance import train_many
 from internalize.runtime.fleet import seeds
 from internalize.runtime.fleet.driver import Outcome
 from internalize.runtime.fleet.pool import local_pool
+from tests.entering import train_many
 from tests.runtime.faults import bytes_of
 
 BRIEF = ChainConfig(

@@ -314,9 +314,14 @@ def write_rows(rows: Iterable[Any], path: Path | str, config: RowsConfig | None 
     """
     config, given = config or RowsConfig(), str(path)
     path, is_folder = Path(path), given.endswith("/") or Path(path).is_dir()
-    plain = (vars(row) if hasattr(row, "question") else row for row in rows)
+    plain = (_plain(row) if hasattr(row, "question") else row for row in rows)
     parsed = _parse(enumerate(plain, 1), config, "rows", "row")
     form = _as_line if path.suffix == ".txt" and not is_folder else _as_json
+    for number, row in enumerate(parsed if form is _as_line else (), 1):
+        good = "\n" not in form(row, config)
+        require(
+            good, "rows", f"row {number}: a row of a .txt is one line, and this has a line break; use .jsonl"
+        )
     content = "".join(f"{form(row, config)}\n" for row in parsed).encode()
     if is_folder:
         make_folder(path, "path")
@@ -325,6 +330,10 @@ def write_rows(rows: Iterable[Any], path: Path | str, config: RowsConfig | None 
             return str(path)
     write_output(path, content)
     return str(path)
+
+
+def _plain(row: Any) -> dict[str, Any]:
+    return {name: getattr(row, name) for name in ("question", "steps", "answer") if hasattr(row, name)}
 
 
 def _as_json(row: TextRow, config: RowsConfig) -> str:
