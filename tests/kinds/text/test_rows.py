@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections import namedtuple
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -17,6 +16,14 @@ from internalize.kinds.text.rows import RowsConfig, read_rows, write_rows
 
 QUESTION, STEPS, ANSWER = "2 * 3 + 4", ("2 * 3 = 6", "6 + 4 = 10"), "10"
 COT = "\n".join(STEPS)
+
+
+class Own(NamedTuple):
+    """A user's own row."""
+
+    question: str
+    steps: tuple[str, ...]
+    answer: str
 
 
 def as_lines(path: Path, *rows: Any) -> str:
@@ -123,9 +130,9 @@ def test_lists_in_python_and_files_written_here_are_read_back(tmp_path: Path) ->
     with pytest.raises(BadInput, match="rows: row 2: the answer is empty"):
         write_rows([rows[0], {"question": "1", "steps": [], "answer": " "}], tmp_path / "bad.jsonl")
     assert not (tmp_path / "bad.jsonl").exists()
-    with pytest.raises(BadInput, match="rows: row 2: a row of a .txt is one line"):
+    with pytest.raises(BadInput, match=r"rows: row 2: a row of a \.txt is one line"):
         write_rows([rows[0], {"question": "1\n2", "steps": ["3"], "answer": "3"}], tmp_path / "bad.txt")
-    own = namedtuple("Own", "question steps answer")(QUESTION, STEPS, ANSWER)
+    own = Own(QUESTION, STEPS, ANSWER)
     (found_again,), _ = read_rows(write_rows([own], tmp_path / "own.jsonl"), RowsConfig(), "data", {})
     assert (found_again.question, found_again.steps, found_again.answer) == (QUESTION, STEPS, ANSWER)
 
