@@ -144,7 +144,7 @@ def test_inputs_are_enumerated_weighted_or_drawn(chain: OpenChain) -> None:
         (["check", "RUN", "--against", "RUN@1", "--epsilon", "-1"], "epsilon: must be more than 0"),
         (["check", "RUN", "--against", "RUN@1", "--inputs", "all", "--samples", "5"], "samples: all inputs"),
         (["check", "RUN", "--against", "RUN@1", "--inputs", "gaussian"], "inputs: must be uniform"),
-        (["check", "RUN", "--against", "MIXTURE"], "against: the two runs read different inputs"),
+        (["check", "RUN", "--against", "MIXTURE"], "against: the two runs are of different tasks"),
         (["check", "RUN"], "--against"),
     ],
 )

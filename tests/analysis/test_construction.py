@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from internalize.analysis.construction import construct_command
 from internalize.configs.command_line import parse
 from internalize.constructions.comparison import TrainedModel
 from internalize.errors import BadInput
+from internalize.tasks import parse_task
 from tests.constructions.test_comparison import untrained
 
 
@@ -93,3 +95,17 @@ def test_bad_input_names_the_flag(arguments: list[str], field: str) -> None:
     with pytest.raises(BadInput) as error:
         run(*arguments)
     assert error.value.field == field
+
+
+def test_a_run_of_a_file_that_has_a_counter_s_name(
+    stands_for_a_run: Callable[[TrainedModel], None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Theorem 3 is not about it, whatever it is called; the general construction is made from its table."""
+    (tmp_path / "C4.json").write_text(
+        json.dumps({"transitions": [[q ^ s for s in range(4)] for q in range(4)]})
+    )
+    stands_for_a_run(replace(untrained("C4", 3), task=parse_task(str(tmp_path / "C4.json"))))
+    with pytest.raises(BadInput, match="theorem 3 is about counters C_n; use --general for 'C4'"):
+        run("--against", "x")
+    run("--against", "x", "--general", "--json")
+    assert json.loads(capsys.readouterr().out)["exact"] is True

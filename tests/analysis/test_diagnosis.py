@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from dataclasses import replace
+from math import log
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,8 @@ def planted(
     evidence = RunEvidence(
         title="planted", state="done", method=method, mixture=False, horizon=T, states=3, iterations=16_000,
         done=16_000, schedule=ScheduleConfig(), model=ModelConfig(depth=2, width=64, heads=8), lr=3e-4,
-        log_every=50, total_stages=curriculum.stages, stages=stages, chance=1 / 3,
+        log_every=50, total_stages=curriculum.stages, stages=stages, chance=1 / 3, chance_loss=log(3),
+        is_counter=True,
         final=Rate(round(accuracies[-1] * 10_000), 10_000), ood=Rate(9_900, 10_000), response_length=length,
         internalized=length < 2.05 and accuracies[-1] > 0.95,
     )  # fmt: skip

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -22,7 +24,7 @@ def untrained(task: str, horizon: int, length_hint: bool = False, positions: str
     config = ModelConfig(depth=2, width=16, heads=4, positions=positions)  # type: ignore[arg-type]
     model = GPT2(config, renderer.vocabulary.size, renderer.context)
     model.initialise(torch.Generator().manual_seed(0))
-    return TrainedModel("a run", task, model, renderer)
+    return TrainedModel("a run", parse_task(task), model, renderer)
 
 
 @torch.no_grad()
@@ -71,3 +73,15 @@ def test_prime_powers_are_read() -> None:
 def test_another_task_is_refused(task: str, horizon: int) -> None:
     with pytest.raises(BadInput, match="against: a run has"):
         compare(build_counter(12, 7), untrained(task, horizon), random_inputs(12, 7, 10, seed=0))
+
+
+def test_a_task_is_known_by_its_table_not_by_its_name(tmp_path: Path) -> None:
+    """A file C4.json may hold Klein's group, of as many states and symbols as the counter C_4."""
+    rows = [[q ^ s for s in range(4)] for q in range(4)]
+    (tmp_path / "C4.json").write_text(json.dumps({"transitions": rows}))
+    klein = replace(untrained("C4", 5), task=parse_task(str(tmp_path / "C4.json")))
+    with pytest.raises(BadInput, match=r"against: a run \(C4\) moves by another table"):
+        compare(build_counter(4, 5), klein, random_inputs(4, 5, 10, seed=0))
+    assert (
+        compare(build_general(klein.task, 5), klein, random_inputs(4, 5, 10, seed=0)).construction.accuracy == 1
+    )

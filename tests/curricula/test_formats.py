@@ -133,3 +133,12 @@ def test_a_list_of_states_is_refused() -> None:
     """Formats are keys: a list would be refused only later, by Python, without a word about the curriculum."""
     with pytest.raises(BadInput, match=r"method: stage 1 must show a tuple of states, got the list \[1, 2\]"):
         check_curriculum(Wrong(([1, 2],)), "method")  # type: ignore[arg-type]
+
+
+def test_shares_fit_the_formats() -> None:
+    class Unfair(Wrong):
+        def shares(self, stage: int) -> dict[Shown, float]:
+            return {(1,): 0.9}
+
+    with pytest.raises(BadInput, match="stage 1: shares must be above 0 for each of its formats"):
+        check_curriculum(Unfair(((1,), (2,))), "method")

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from internalize.curricula import find_curriculum
+from internalize.curricula import Shown, find_curriculum
 from internalize.curricula.curriculum import Curriculum, Reach, Rehearsed, add_rehearsal
 from internalize.errors import BadInput
 
@@ -35,7 +35,17 @@ def test_formats_of_every_stage_by_hand() -> None:
 
 
 def test_a_format_that_two_stages_share_is_not_rehearsed() -> None:
-    """inductive at T=4 shows q3 at stage 3 and q4 at stage 4; even leaps give the same twice at other T."""
+    """A stage that shows what an earlier one showed does not rehearse that, and rehearses others once."""
+
+    class Twice(Curriculum):
+        stages = 4
+
+        def shown(self, stage: int) -> Shown:
+            return ((1, 2, 3), (2, 3), (1, 2, 3), (3,))[stage - 1]
+
+    made = add_rehearsal(Twice(3), 0.5, "all", False)
+    assert made.formats(3) == ((1, 2, 3), (2, 3))
+    assert made.formats(4) == ((3,), (1, 2, 3), (2, 3))
     last = rehearsed("inductive", 0.5, "all", token=False)
     assert last.formats(4) == ((4,), (3,), (2, 4), (1, 2, 3, 4))
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from internalize import ChainConfig, EvaluationConfig, ModelConfig, OptimizerConfig, ScheduleConfig
-from internalize.curricula import Progress
+from internalize.curricula import Curriculum, Progress, Shown
 from internalize.errors import BadInput
 from internalize.kinds.chain.data import BULK, TrainingData
 from internalize.kinds.chain.evaluation import modes
@@ -256,3 +256,24 @@ def test_the_fast_path_is_the_processor_s() -> None:
         BadInput, match="kernel: the fast path is the processor's: on cuda choose auto or plain"
     ):
         experiment._kernel()
+
+
+def test_formats_are_drawn_by_their_shares() -> None:
+    """Nine of ten draws are the format that has nine tenths; equal shares draw as they always did."""
+
+    class Unequal(Curriculum):
+        stages = 1
+
+        def shown(self, stage: int) -> Shown:
+            return (1, 2)
+
+        def formats(self, stage: int) -> tuple[Shown, ...]:
+            return (1, 2), (2,)
+
+        def shares(self, stage: int) -> dict[Shown, float]:
+            return {(1, 2): 0.9, (2,): 0.1}
+
+    experiment = ChainExperiment(replace(SMALL, horizon=2), cpu(), {})
+    experiment.curriculum = Unequal(2)
+    drawn = Counter(experiment.shown_at(Progress(iteration=i), Streams(0)) for i in range(2_000))
+    assert abs(drawn[(2,)] - 200) < 4 * 13.5, "four standard deviations"

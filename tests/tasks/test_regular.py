@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from itertools import product
 from pathlib import Path
@@ -186,3 +187,38 @@ def test_what_does_not_fit_is_named(change: dict[str, object], words: str) -> No
     arguments: dict[str, object] = {"name": "bad", "rows": DIV3}
     with pytest.raises(BadInput, match=words):
         semiautomaton(**(arguments | change))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("text", ["[0-2]*", "^(0|1)*11$", "(0|1){3}", r"\d+", r"a\b"])
+def test_signs_of_other_expressions_are_no_letters(text: str) -> None:
+    with pytest.raises(BadInput, match="known here"):
+        parse_task(f"regex:{text}")
+
+
+def test_signs_can_be_meant_as_letters() -> None:
+    assert parse_task(r"regex:(\^|\-|[\-\$])*").symbol_names == ("$", "-", "^")
+    assert parse_task("regex:a-b").symbol_names == ("-", "a", "b")
+
+
+def test_states_that_are_called_by_numbers(tmp_path: Path) -> None:
+    """In YAML 1 is a number. Of states 1, 2 and 3 it names the first, and does not count to the second."""
+    (tmp_path / "ring.yaml").write_text(
+        "transitions: {1: {a: 2}, 2: {a: 3}, 3: {a: 1}}\ninitial_state: 1\naccepting: [2]\n"
+    )
+    task = parse_task(str(tmp_path / "ring.yaml"))
+    assert task.state_names[task.initial_state] == "1"
+    said = task.trace(torch.zeros(1, 1, dtype=torch.int64))[0, -1]
+    assert task.state_names[said] == "yes"
+
+
+def test_the_same_task_answers_in_the_same_words(tmp_path: Path) -> None:
+    """accepting [0] and accepting [1] have the same table: the first answer to occur is numbered first."""
+    tasks = []
+    for chosen in (0, 1):
+        rows = {"transitions": [[0, 1], [1, 0]], "accepting": [chosen]}
+        (tmp_path / f"accepts-{chosen}.json").write_text(json.dumps(rows))
+        tasks.append(parse_task(str(tmp_path / f"accepts-{chosen}.json")))
+    assert torch.equal(tasks[0].table, tasks[1].table)
+    assert not tasks[0].is_same_as(tasks[1])
+    assert parse_task("C2").is_same_as(parse_task("C_2"))
+    assert not parse_task("C2").is_same_as(tasks[0])

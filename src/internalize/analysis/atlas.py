@@ -73,7 +73,7 @@ def predictors(task_name: str, horizon: int) -> Predictors:
     )
     orders = None if found is None else found.prime_powers
     return Predictors(
-        task.states,
+        task.inner_states,
         task.symbols,
         None if found is None else found.size,
         _kind(found),

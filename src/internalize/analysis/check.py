@@ -186,15 +186,15 @@ def check(fast: NamedRun, slow: NamedRun, inputs: ComparedInputs, epsilon: float
 
 
 def _require_same_task(fast: OpenChain, slow: OpenChain) -> None:
-    """Two programs can only agree on inputs that both of them read."""
+    """Two programs can only agree on inputs that both of them read, in answers that mean the same."""
     ours, theirs = fast.experiment, slow.experiment
     same = (
-        torch.equal(ours.task.table, theirs.task.table)
+        ours.task.is_same_as(theirs.task)
         and fast.horizon == slow.horizon
         and ours.renderer.initial_state == theirs.renderer.initial_state
     )
     both = (f"{chain.experiment.config.task}, T = {chain.horizon}" for chain in (fast, slow))
-    require(same, "against", f"the two runs read different inputs: {' and '.join(both)}")
+    require(same, "against", f"the two runs are of different tasks: {' and '.join(both)}")
 
 
 # The command ---------------------------------------------------------------------------------------------

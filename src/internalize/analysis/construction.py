@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from rich.console import Console
 from rich.progress import Progress as ProgressBar
 
@@ -35,7 +36,9 @@ from internalize.constructions.exactness import (
 from internalize.constructions.general import build_general, compare_sizes
 from internalize.display.terminal import PlainConsole, TitledTable
 from internalize.errors import BadInput, require
+from internalize.tasks.groups import counter
 from internalize.tasks.names import parse_task
+from internalize.tasks.semiautomaton import Semiautomaton
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -51,8 +54,7 @@ def construct_command(arguments: ConstructArguments) -> None:
         require_writable(arguments.out)
     # asked for first, so that a wrong name costs no time
     trained = None if arguments.against is None else load_trained(arguments.against)
-    own = arguments.task is not None
-    build = _builder(arguments if trained is None else _like_the_run(arguments, trained), own)
+    build = _builder(arguments) if trained is None else _builder_like(arguments, trained)
     construction = build(arguments.precision, None)
     console = PlainConsole(file=sys.stderr if arguments.json else sys.stdout)
     with _progress(not arguments.json) as progress:
@@ -79,39 +81,44 @@ def construct_command(arguments: ConstructArguments) -> None:
     _write(construction, arguments, report, figures, console)
 
 
-def _builder(arguments: ConstructArguments, own: bool) -> Build:
+def _builder(arguments: ConstructArguments, task: Semiautomaton | None = None) -> Build:
     """Which construction is meant: a counter by its order or name, or any task with --general.
 
-    own: whether the user named the task. A run may call its task by any name, also by that of a file.
+    task: of a run, whatever its name, if the user named none.
     """
     order, start = arguments.order, arguments.initial_state
     T = 25 if arguments.horizon is None else arguments.horizon
     require(order is None or arguments.task is None, "task", "give either an order or a task, not both")
-    if order is None and arguments.task is None:
+    if order is None and arguments.task is None and task is None:
         order = 12
-    if order is None and not arguments.general:
-        name = (arguments.task or "").removeprefix("C").removeprefix("_")
-        if not name.isdecimal():
-            message = f"theorem 3 is about counters C_n; use --general for {arguments.task!r}"
-            raise BadInput("task", message)
-        order = int(name)
     if arguments.general:
-        task = parse_task(arguments.task or f"C{order}", copies=None if own else {})
-        return lambda precision, beta: build_general(task, T, start, precision, beta)
-    n = order or 0
+        general = task or parse_task(arguments.task or f"C{order}")
+        return lambda precision, beta: build_general(general, T, start, precision, beta)
+    n = order or _order_of(arguments.task or "", task)
     return lambda precision, beta: build_counter(n, T, start or 0, precision, beta)
 
 
-def _like_the_run(arguments: ConstructArguments, trained: TrainedModel) -> ConstructArguments:
+def _order_of(name: str, task: Semiautomaton | None) -> int:
+    """n of a counter C_n; what a run's task is called says nothing, its table does."""
+    if task is not None:
+        name = task.name
+        if np.array_equal(task.transitions, counter(task.states).transitions):
+            return task.states
+    elif (number := name.removeprefix("C").removeprefix("_")).isdecimal():
+        return int(number)
+    raise BadInput("task", f"theorem 3 is about counters C_n; use --general for {name!r}")
+
+
+def _builder_like(arguments: ConstructArguments, trained: TrainedModel) -> Build:
     """What was not said is taken from the run."""
     silent = arguments.order is None and arguments.task is None
     horizon, start, renderer = arguments.horizon, arguments.initial_state, trained.renderer
-    return replace(
+    completed = replace(
         arguments,
-        task=trained.task if silent else arguments.task,
         horizon=renderer.horizon if horizon is None else horizon,
         initial_state=renderer.initial_state if start is None else start,
     )
+    return _builder(completed, trained.task if silent else None)
 
 
 def load_trained(path: str) -> TrainedModel:
@@ -119,7 +126,7 @@ def load_trained(path: str) -> TrainedModel:
     chain = open_chain(path, device="cpu", field="against")
     moment, experiment = chain.moment(), chain.experiment
     name = chain.title if moment.status == "done" else f"{chain.title} ({moment})"
-    return TrainedModel(name, experiment.task.name, chain.transformer(), experiment.renderer)
+    return TrainedModel(name, experiment.task, chain.transformer(), experiment.renderer)
 
 
 def _draw(construction: Construction, arguments: ConstructArguments) -> dict[str, Figure]:

@@ -5,6 +5,7 @@ RunEvidence in, diagnosis out: `evidence.py` gathers what is known and says what
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -177,9 +178,11 @@ def _findings(evidence: RunEvidence, verdict: Condition, broken: StageEvidence |
     found += [_dip(stage) for stage in evidence.stages[1:] if _dipped(stage, broken)]
     if broken is not None and not evidence.mixture:
         found += _about_broken(evidence, broken)
+    even = math.isclose(evidence.chance_loss, math.log(evidence.states), rel_tol=1e-6)
+    what = f"= ln {evidence.states}" if even else "(the entropy of the answer)"
     found.append(
-        f"Chance is {percent(evidence.chance)} (always the commonest final state), a loss of "
-        f"{evidence.chance_loss:.3f} = ln {evidence.states} at a state."
+        f"Chance is {percent(evidence.chance)} (always the commonest answer), a loss of "
+        f"{evidence.chance_loss:.3f} {what}."
     )
     return found
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
 from internalize.analysis.open_run import OpenChain
 from internalize.constructions.general import kind_of_order
@@ -66,7 +67,10 @@ class RunEvidence:
     total_stages: int
     stages: tuple[StageEvidence, ...]
     chance: float
-    """What always saying the commonest final state would reach."""
+    """What always saying the commonest answer would reach."""
+    chance_loss: float
+    """The loss of whoever knows how common each answer is, and nothing else."""
+    is_counter: bool = False
     final: Rate | None = None
     """Final-state accuracy, ID; for mixtures of the direct answer."""
     ood: Rate | None = None
@@ -85,10 +89,10 @@ class RunEvidence:
     gave_up: str | None = None
     """Why the controller gave up."""
 
-    @property
-    def chance_loss(self) -> float:
-        """The loss of knowing nothing of a state: ln |Q|."""
-        return math.log(self.states)
+
+def _entropy(shares: Tensor) -> float:
+    """In nats; never 0, since losses are divided by it."""
+    return max(float(torch.special.entr(shares).sum()), 1e-6)
 
 
 def gather(chain: OpenChain, samples: int = 1_000, seed: int = 0) -> RunEvidence:
@@ -109,9 +113,11 @@ def gather(chain: OpenChain, samples: int = 1_000, seed: int = 0) -> RunEvidence
         title=chain.title,
         state=chain.status,
         method=config.method,
-        mixture=experiment.curriculum.length_hint and experiment.curriculum.stages == 1,
+        mixture=experiment.curriculum.stages == 1 and len(experiment.curriculum.formats(1)) > 1,
         horizon=config.horizon,
-        states=experiment.task.states,
+        states=experiment.task.inner_states,
+        chance_loss=_entropy(chain.final_shares(experiment.inputs)),
+        is_counter=re.fullmatch(r"C_?\d+", config.task) is not None,
         iterations=config.iterations,
         done=max((row["iteration"] for row in [*trained.rows, *measured.rows]), default=0),
         schedule=config.schedule,
@@ -383,6 +389,6 @@ def _more_model(evidence: RunEvidence, symptoms: Symptoms) -> Iterator[Suggestio
             f"more heads: --model.heads {model.width // 2} (now {model.heads}, of size {model.head_size})",
             because,
         )
-    if evidence.states > 2 and kind_of_order(evidence.states) == "prime":
+    if evidence.is_counter and evidence.states > 2 and kind_of_order(evidence.states) == "prime":
         because += f", and {evidence.states} states is a prime order, which needs the most width"
     yield Suggestion(f"more width: --model.width {2 * model.width} (now {model.width})", because)

@@ -91,13 +91,15 @@ class Law:
 
     factor: float
     exponent: float
-    low: float
-    high: float
-    """95 % of the exponents from runs drawn again with replacement, horizon by horizon."""
+    low: float | None
+    high: float | None
+    """95 % of the exponents from runs drawn again with replacement, horizon by horizon; None where a horizon
+    has only one run, which would be drawn every time."""
     runs: int
 
     def __str__(self) -> str:
-        return f"{self.factor:.3g} · T^{self.exponent:.2f} [{self.low:.2f}, {self.high:.2f}], {self.runs} runs"
+        within = "" if self.low is None else f" [{self.low:.2f}, {self.high:.2f}]"
+        return f"{self.factor:.3g} · T^{self.exponent:.2f}{within}, {self.runs} runs"
 
 
 def fit_law(costs: Sequence[tuple[int, float]], seed: int = 0) -> Law | None:
@@ -110,6 +112,8 @@ def fit_law(costs: Sequence[tuple[int, float]], seed: int = 0) -> Law | None:
         return None
     logs = {t: np.log([cost for horizon, cost in costs if horizon == t]) for t in horizons}
     slope, constant = _line(logs)
+    if min(map(len, logs.values())) < 2:
+        return Law(math.exp(constant), slope, None, None, len(costs))
     random = np.random.default_rng(seed)
     slopes = [_line({t: random.choice(own, len(own)) for t, own in logs.items()})[0] for _ in range(RESAMPLES)]
     low, high = np.percentile(slopes, [2.5, 97.5])
@@ -264,9 +268,10 @@ def run_row(arguments: FrontierArguments, horizon: int, seed: int) -> dict[str, 
     row |= {"ended": summary.get("gave_up") or "not internalized", "stage": summary["stage"]}
     if summary["internalized"] and summary["iterations_to_internalize"] is not None:
         seconds = seconds_at(run, summary["iterations_to_internalize"])
-        if seconds is not None and seconds <= limit:
-            row |= {"ended": "internalized", "seconds": round(seconds, 1)}
-            row["operations"] = summary["operations_to_internalize"]
+        in_time = seconds is not None and seconds <= limit
+        row["ended"] = "internalized" if in_time else "out of time"
+        if seconds is not None and in_time:
+            row |= {"seconds": round(seconds, 1), "operations": summary["operations_to_internalize"]}
     return row
 
 

@@ -20,6 +20,7 @@ from internalize.errors import require
 from internalize.measure.probes import fit_probes
 from internalize.models.gpt2 import GPT2, run_with_attention
 from internalize.sequences import Renderer
+from internalize.tasks.semiautomaton import Semiautomaton
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -30,8 +31,7 @@ class TrainedModel:
     """What a comparison needs of a run: its network, its language, and a name for the pictures."""
 
     name: str
-    task: str
-    """The task's name, such as C7."""
+    task: Semiautomaton
     model: GPT2
     renderer: Renderer
 
@@ -73,6 +73,11 @@ def compare(construction: Construction, trained: TrainedModel, symbols: Tensor) 
     """Both on the same (count, T) inputs; half of them teach the trained model's readers, half test them."""
     _check_same_task(construction, trained)
     require(len(symbols) >= 2, "samples", f"a comparison needs at least 2 inputs, got {len(symbols)}")
+    theirs = trained.task.trace(symbols, construction.initial_state)
+    same = torch.equal(construction.trace(symbols), theirs)
+    require(
+        same, "against", f"{trained.name} ({trained.task.name}) moves by another table than {construction.name}"
+    )
     left, right = construction_side(construction, symbols), trained_side(trained, construction, symbols)
     return TrainedComparison(left, right, len(symbols), construction.states)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from itertools import pairwise
@@ -98,6 +99,11 @@ def check_curriculum(curriculum: Curriculum, field: str) -> Curriculum:
                 field,
                 f"stage {stage} must show increasing states in 1…{curriculum.horizon}, got {tuple(shown)}",
             )
+        shares = curriculum.shares(stage)
+        good = (
+            set(shares) == set(formats) and min(shares.values()) > 0 and math.isclose(sum(shares.values()), 1)
+        )
+        require(good, field, f"stage {stage}: shares must be above 0 for each of its formats, and 1 together")
         if curriculum.tells_length:
             lengths = [len(shown) for shown in formats]
             require(len(set(lengths)) == len(lengths), field, f"stage {stage}: two formats of the same length")

@@ -99,7 +99,7 @@ class Circuit:
 
     @cached_property
     def order(self) -> tuple[Gate, ...]:
-        """The gates so that each comes after all that it reads; as given wherever that is possible."""
+        """The gates so that each comes after all that it reads: level by level, within a level as given."""
         gates = {gate.name: gate for gate in self.gates}
         sorter = TopologicalSorter(
             {name: [a for a in gate.arguments if a in gates] for name, gate in gates.items()}

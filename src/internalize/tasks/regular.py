@@ -24,6 +24,8 @@ from internalize.tasks.semiautomaton import Semiautomaton, semiautomaton
 MOST_STATES = 2_000
 """A regular expression can need a state for every set of its places."""
 SPECIAL = "|*+?()[].\\"
+FOREIGN = "^${}"
+"""Signs of other expressions, which have no meaning here; and - inside [ ]."""
 
 
 @dataclass(frozen=True)
@@ -130,9 +132,9 @@ class Parser:
             self.expect(")")
             return found
         if c == "[":
-            chosen = [self.character()]
+            chosen = [self.character(FOREIGN + "-")]
             while self.next() not in ("", "]"):
-                chosen.append(self.character())
+                chosen.append(self.character(FOREIGN + "-"))
             self.expect("]")
             return union(tuple(Language("symbol", one) for one in chosen))
         if c == ".":
@@ -140,11 +142,18 @@ class Parser:
         self.at -= 1
         return Language("symbol", self.character())
 
-    def character(self) -> str:
+    def character(self, foreign: str = FOREIGN) -> str:
+        """foreign: signs that mean more elsewhere; whoever writes them would be surprised to get letters."""
         c = self.take()
-        if c == "\\":
-            return self.take()
-        require(c not in SPECIAL, self.field, f"regex:{self.text}: {c} at {self.at} has nothing to stand on")
+        escaped = c == "\\"
+        c = self.take() if escaped else c
+        where = f"regex:{self.text}: {c} at {self.at}"
+        if escaped:
+            require(not c.isalnum(), self.field, f"{where} needs no \\; classes such as \\d are not known here")
+            return c
+        require(c not in SPECIAL, self.field, f"{where} has nothing to stand on")
+        told = "the whole input must match, and every symbol is named by itself"
+        require(c not in foreign, self.field, f"{where} is not known here: {told}; as a symbol it is \\{c}")
         return c
 
     def next(self) -> str:

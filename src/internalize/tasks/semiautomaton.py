@@ -99,6 +99,15 @@ class Semiautomaton:
             share = torch.zeros_like(share).index_add_(0, self.output.cpu(), share)
         return share
 
+    def is_same_as(self, other: Semiautomaton) -> bool:
+        """Whether both move and answer alike, in the same words; the names of the tasks do not matter."""
+        words = self.state_names == other.state_names and self.symbol_names == other.symbol_names
+        if self.outputs is None or other.outputs is None:
+            answers = self.outputs is other.outputs
+        else:
+            answers = np.array_equal(self.outputs, other.outputs)
+        return words and answers and np.array_equal(self.transitions, other.transitions)
+
     def trace(self, symbols: Tensor, initial_state: int | None = None) -> Tensor:
         """All states visited: (…, T) symbols to (…, T+1) states q_0 … q_T, any number of rows at once.
 
@@ -140,14 +149,21 @@ def semiautomaton(
     names = _names(state_names, len(listed), "states")
     number = {state: i for i, state in enumerate(names)}
     table = [_targets(row, number, q) for q, row in enumerate(listed)]
+
+    def named(given: int | str) -> int | str:
+        """Where states go by name, 1 is the state that is called 1, if there is one: so YAML reads a name."""
+        return (
+            str(given) if isinstance(rows, Mapping) and type(given) is int and str(given) in number else given
+        )
+
     made = Semiautomaton(
         name=name,
         transitions=np.asarray(table, dtype=np.int64),
         state_names=names,
         symbol_names=_names(symbol_names, len(listed[0]), "symbols"),
-        initial_state=_state(initial_state, number, "initial_state"),
+        initial_state=_state(named(initial_state), number, "initial_state"),
     )
-    said = _outputs(outputs, accepting, number)
+    said = _outputs(outputs, None if accepting is None else [named(state) for state in accepting], number)
     return made if said is None else _with_output(made, said)
 
 

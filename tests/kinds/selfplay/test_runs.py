@@ -128,3 +128,17 @@ def test_bad_fields_are_refused_in_one_line(tmp_path: Path, capsys: pytest.Captu
     assert not (tmp_path / "none").exists() or not list((tmp_path / "none").iterdir())
     with pytest.raises(BadInput, match="starts"):
         SelfPlayConfig(starts="nowhere")  # type: ignore[arg-type]
+
+
+def test_a_game_without_a_position_to_measure_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two piles of one: every move is as good as any other. Nothing is measured, and nothing is called 0 %."""
+    words = ["selfplay", "--game", "nim(pile_sizes=1;1)", "--rounds", "1", "--games", "4", "--simulations", "2"]
+    assert main([*words, "--width", "8", "--matches", "2", "--out", str(tmp_path)]) == 0
+    printed, warned = capsys.readouterr()
+    assert (
+        "warning: nim(pile_sizes=1;1): moves are not measured: of 3 positions none is known to have" in warned
+    )
+    assert "0.0 %" not in printed.split("score of their match")[0]
+    assert "moves were not measured" in printed
+    assert main(["selfplay", "draw", str(next(tmp_path.glob("*nim*"))), "--out", str(tmp_path / "out")]) == 2
+    assert "runs: no moves were measured" in capsys.readouterr().err

@@ -299,7 +299,13 @@ class ChainExperiment:
             return formats[0]
         generator = streams("format", progress.iteration)
         if not isinstance(self.curriculum, Rehearsed):
-            return formats[int(torch.randint(len(formats), (), generator=generator, device=generator.device))]
+            shares = [self.curriculum.shares(progress.stage)[shown] for shown in formats]
+            if len(set(shares)) == 1:
+                drawn = torch.randint(len(formats), (), generator=generator, device=generator.device)
+            else:
+                weights = torch.tensor(shares, device=generator.device)
+                drawn = torch.multinomial(weights, 1, generator=generator)
+            return formats[int(drawn)]
         chance, which = torch.rand(2, generator=generator, device=generator.device).tolist()
         if chance >= 1 - manner.ahead and progress.stage < self.curriculum.stages:
             return self.curriculum.shown(progress.stage + 1)

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from internalize.contract import Json
-from internalize.kinds.parity.config import STEPS_PER_D, ParityConfig
+from internalize.kinds.parity.config import ParityConfig
 from internalize.kinds.parity.descent import Descent, PhaseBatch
 from internalize.tasks.parity import HiddenParity
 
@@ -30,6 +30,8 @@ DELTA = 0.05
 
 WORK = 4e8
 """Products that watching one row over one call may take; beyond, not every step is looked at."""
+ROUNDING = 1e-12
+"""Distances below this are rounding: a bound that shrinks with every step would not hold for them."""
 BLOCK = 1024
 """Examples looked at together."""
 
@@ -131,7 +133,8 @@ def update_extremes(
         off = moved.clone()
         off[:, coordinate] -= 1
         shrink = max(0.0, 1 - eta * LAMBDA) ** steps
-        ratios = torch.where(steps > 0, off.norm(dim=1) / shrink.clamp(min=1e-300), 0.0)
+        distance = (off.norm(dim=1) - ROUNDING).clamp(min=0.0)
+        ratios = torch.where(steps > 0, distance / shrink.clamp(min=1e-300), 0.0)
         old = Extremes(*extremes[row].tolist())
         extremes[row] = torch.tensor(
             Extremes(
@@ -185,8 +188,8 @@ def phase_report(
     empirical = torch.from_numpy(batch.gram[:d, :d]) / batch.size
     eigenvalues = torch.linalg.eigvalsh(empirical)
     error = float(torch.linalg.matrix_norm(empirical - population_gram(parity, d), 2))
-    wanted = STEPS_PER_D * d**3 * math.log(config.k * config.most_steps / DELTA)
-    time = config.most_steps / d  # T = C_1 d
+    time = config.most_steps / d  # T = C d, with the C of the batch
+    wanted = time * d**3 * math.log(config.k * config.most_steps / DELTA)
     highest = Extremes(*extremes.amax(0).tolist())
     lowest = float(extremes[:, 0].min())
     wrong = int((row_d != -parity.indicator(phase)).sum())

@@ -142,13 +142,14 @@ def _result(run: Run) -> dict[str, Any]:
 def _print(run: Run, config: SelfPlayConfig) -> None:
     console = PlainConsole()
     rounds = list(run.metrics("evaluation"))
-    curves = {
-        "raw network": [(row["round"], 100 * row["raw_accuracy"]) for row in rounds],
-        "with search": [(row["round"], 100 * row["search_accuracy"]) for row in rounds],
-    }
-    console.print("optimal moves after each round, %", style="bold")
-    console.print(text_plot(curves), soft_wrap=True)
     result = _result(run)
+    if result["positions"]:
+        curves = {
+            "raw network": [(row["round"], 100 * row["raw_accuracy"]) for row in rounds],
+            "with search": [(row["round"], 100 * row["search_accuracy"]) for row in rounds],
+        }
+        console.print("optimal moves after each round, %", style="bold")
+        console.print(text_plot(curves), soft_wrap=True)
     console.print(results_table(config.label(), ["", "raw network", "with search"], _rows(result)))
     for line in _remarks(result):
         console.print(line, soft_wrap=True)
@@ -162,16 +163,22 @@ def _rows(result: Mapping[str, Any]) -> list[list[str]]:
     return [
         ["optimal moves", percent(result["raw_optimal_rate"]), percent(result["search_optimal_rate"])],
         ["score of their match", percent(score), percent(1 - score)],
-        ["forward passes a move", f"{passes['raw']:.0f}", f"{passes['search']:.1f}"],
+        ["forward passes a move", f"{passes['raw']:.0f}", _told(passes["search"], ".1f")],
         ["milliseconds a move", *(f"{1000 * seconds[name]:.2f}" for name in ("raw", "search"))],
     ]
+
+
+def _told(number: float | None, form: str) -> str:
+    return "–" if number is None else format(number, form)
 
 
 def _remarks(result: Mapping[str, Any]) -> list[str]:
     """What holds of the raw network, in sentences."""
     where = "all" if result["exhaustive"] else "a sample of"
     lines = [
-        f"measured on {where} {result['positions']:,} positions with optimal and worse moves "
+        "moves were not measured: no position was found that has optimal and worse moves"
+        if not result["positions"]
+        else f"measured on {where} {result['positions']:,} positions with optimal and worse moves "
         f"(chance {percent(result['chance_rate'])}, the same move in {percent(result['agreement'])})"
     ]
     if result["positions_unsolved"]:
@@ -182,8 +189,11 @@ def _remarks(result: Mapping[str, Any]) -> list[str]:
         lines.append(f"against every line of replies, on either side: loses {lost:,} of {all_lines:,}")
     if result["definition"] is not None:
         verdict, risk = result["definition"], result["gap"]
-        failed = [name.replace("_", " ") for name, holds in verdict["clauses"].items() if not holds]
-        holds = "yes" if result["internalized"] else f"no: {', '.join(failed)}"
+        evidence = verdict.get("evidence", {})  # results of earlier versions have none
+        failed = {name: evidence.get(name, "") for name, holds in verdict["clauses"].items() if not holds}
+        open_ = all("undecided" in told for told in failed.values())
+        told = ", ".join(name.replace("_", " ") for name in failed)
+        holds = "yes" if result["internalized"] else f"{'undecided' if open_ else 'no'}: {told}"
         epsilon = verdict["epsilon"]
         lines.append(f"distributionally internalized (ε = {epsilon:g}): {holds}; gap of the risks {risk:+.4f}")
     return lines
@@ -215,6 +225,10 @@ def selfplay_draw_command(arguments: SelfPlayDrawArguments) -> None:
     for run, summary in zip(runs, summaries, strict=True):
         game = run.identity().config["game"]
         games.setdefault(game, []).append(list(run.metrics("evaluation")))
+        measured = summary["chance_rate"] is not None
+        require(
+            measured, "runs", f"no moves were measured in {run.path}: {game} has no positions to measure on"
+        )
         chances[game] = summary["chance_rate"]
     try:
         arguments.out.mkdir(parents=True, exist_ok=True)

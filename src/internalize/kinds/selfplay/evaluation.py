@@ -117,6 +117,7 @@ class Rates:
 
 
 def rates(raw: Player, searching: Player, on: Yardstick) -> Rates:
+    """on: at least one position."""
     right_raw = right_search = agree = passes = 0
     for start in range(0, len(on.numbers), AT_ONCE):
         numbers = on.numbers[start : start + AT_ONCE]
@@ -127,7 +128,7 @@ def rates(raw: Player, searching: Player, on: Yardstick) -> Rates:
         right_search += int(optimal[rows, thorough].sum())
         agree += int((quick == thorough).sum())
         passes += int(spent.sum())
-    n = max(1, len(on.numbers))
+    n = len(on.numbers)
     return Rates(right_raw / n, right_search / n, agree / n, passes / n)
 
 
@@ -238,6 +239,7 @@ def verdict_row(verdict: DistributionalInternalization) -> Json:
         "exact": verdict.exact,
         "inputs": verdict.inputs,
         "clauses": {clause.name: clause.holds for clause in verdict.clauses},
+        "evidence": {clause.name: clause.evidence for clause in verdict.clauses},
         "fast_passes": verdict.fast_cost.forward_passes,
         "slow_passes": verdict.slow_cost.forward_passes,
     }

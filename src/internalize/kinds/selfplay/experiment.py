@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ import torch
 from torch import Tensor
 
 from internalize.contract import Row, Stage
+from internalize.errors import RunWarning
 from internalize.kinds.selfplay.config import SelfPlayConfig
 from internalize.kinds.selfplay.positions import Positions, draw_starts, numpy_generator
 from internalize.kinds.selfplay.rounds import (
@@ -147,14 +149,14 @@ class SelfPlayExperiment:
         table.clear_if_large()
         everything = self.yardstick(streams).numbered(table)
         on = everything if final else everything.sample(config.measured, numpy_generator(streams("measured")))
-        found = evaluation.rates(raw, searching, on)
+        found = evaluation.rates(raw, searching, on) if len(on.numbers) else None
         starts = draw_starts(table, "auto", config.matches // 2, numpy_generator(streams("matches")))
         row: Row = {
-            "raw_accuracy": found.raw,
-            "search_accuracy": found.search,
-            "agreement": found.agreement,
+            "raw_accuracy": None if found is None else found.raw,
+            "search_accuracy": None if found is None else found.search,
+            "agreement": None if found is None else found.agreement,
             "match_score": evaluation.match_score(raw, searching, starts),
-            "search_passes": found.search_passes,
+            "search_passes": None if found is None else found.search_passes,
             "positions": len(on.numbers),
         }
         if table.complete:
@@ -174,7 +176,11 @@ class SelfPlayExperiment:
 
         if self._yardstick is None or self._yardstick[0] != streams.seed:
             rng = numpy_generator(streams.on_processor("yardstick"))
-            self._yardstick = streams.seed, yardstick(self.positions, self.config.measured, rng)
+            made = yardstick(self.positions, self.config.measured, rng)
+            if not len(made.numbers):
+                why = f"of {made.asked:,} positions none is known to have optimal and worse moves"
+                warnings.warn(f"{self.config.game}: moves are not measured: {why}", RunWarning, stacklevel=2)
+            self._yardstick = streams.seed, made
         return self._yardstick[1]
 
     def snapshot(self, state: SelfPlayState) -> dict[str, Tensor]:
