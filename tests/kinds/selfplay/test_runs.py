@@ -130,6 +130,7 @@ def test_bad_fields_are_refused_in_one_line(tmp_path: Path, capsys: pytest.Captu
         SelfPlayConfig(starts="nowhere")  # type: ignore[arg-type]
 
 
+@pytest.mark.filterwarnings("default::internalize.errors.RunWarning")
 def test_a_game_without_a_position_to_measure_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Two piles of one: every move is as good as any other. Nothing is measured, and nothing is called 0 %."""
     words = ["selfplay", "--game", "nim(pile_sizes=1;1)", "--rounds", "1", "--games", "4", "--simulations", "2"]
