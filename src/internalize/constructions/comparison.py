@@ -83,22 +83,15 @@ def compare(construction: Construction, trained: TrainedModel, symbols: Tensor) 
 
 
 def _check_same_task(construction: Construction, trained: TrainedModel) -> None:
-    renderer = trained.renderer
-    theirs = {
-        "symbols": len(renderer.vocabulary.symbol_names),
-        "states": len(renderer.vocabulary.state_names),
-        "T": renderer.horizon,
-        "q_0": renderer.initial_state,
-    }
-    ours = {
-        "symbols": construction.symbols,
-        "states": construction.states,
-        "T": construction.horizon,
-        "q_0": construction.initial_state,
-    }
-    for key, value in ours.items():
-        message = f"{trained.name} has {key} = {theirs[key]}, the construction has {key} = {value}"
-        require(theirs[key] == value, "against", message)
+    renderer, vocabulary = trained.renderer, trained.renderer.vocabulary
+    for key, theirs, ours in (
+        ("symbols", len(vocabulary.symbol_names), construction.symbols),
+        ("states", len(vocabulary.state_names), construction.states),
+        ("T", renderer.horizon, construction.horizon),
+        ("q_0", renderer.initial_state, construction.initial_state),
+    ):
+        message = f"{trained.name} has {key} = {theirs}, the construction has {key} = {ours}"
+        require(theirs == ours, "against", message)
 
 
 def moduli_read(construction: Construction) -> tuple[int, ...]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import torch
 from torch import Tensor
 
-from internalize.curricula import Curriculum
+from internalize.curricula import Curriculum, Shown
 from internalize.curricula.controller import Control
 from internalize.curricula.schedule import Progress
 from internalize.runtime.kind import Streams
@@ -110,3 +112,11 @@ class EasySteps:
             kept_out = self.split.held_out(eased)[:, None]
             eased, traced = torch.where(kept_out, symbols, eased), torch.where(kept_out, states, traced)
         return eased, traced
+
+
+def draw_format(formats: Sequence[Shown], shares: Mapping[Shown, float], generator: torch.Generator) -> Shown:
+    """The states that a whole batch shows: one of the formats, as often as its share says."""
+    if len(set(shares.values())) == 1:  # by whole numbers, as runs were always drawn that say nothing of shares
+        return formats[int(torch.randint(len(formats), (), generator=generator, device=generator.device))]
+    weights = torch.tensor([shares[shown] for shown in formats], device=generator.device)
+    return formats[int(torch.multinomial(weights, 1, generator=generator))]

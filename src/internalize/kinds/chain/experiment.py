@@ -29,7 +29,7 @@ from internalize.curricula.saved_progress import read_control, read_progress, re
 from internalize.curricula.schedule import begin_step, end_step, ended_by_schedule, looks_at_signal
 from internalize.errors import require
 from internalize.kinds.chain.config import ChainConfig, find_weights
-from internalize.kinds.chain.data import EasySteps, TrainingData, easy_share
+from internalize.kinds.chain.data import EasySteps, TrainingData, draw_format, easy_share
 from internalize.kinds.chain.evaluation import evaluation_row, modes, summary_row
 from internalize.kinds.chain.state import (
     AnswerAverages,
@@ -299,13 +299,7 @@ class ChainExperiment:
             return formats[0]
         generator = streams("format", progress.iteration)
         if not isinstance(self.curriculum, Rehearsed):
-            shares = [self.curriculum.shares(progress.stage)[shown] for shown in formats]
-            if len(set(shares)) == 1:
-                drawn = torch.randint(len(formats), (), generator=generator, device=generator.device)
-            else:
-                weights = torch.tensor(shares, device=generator.device)
-                drawn = torch.multinomial(weights, 1, generator=generator)
-            return formats[int(drawn)]
+            return draw_format(formats, self.curriculum.shares(progress.stage), generator)
         chance, which = torch.rand(2, generator=generator, device=generator.device).tolist()
         if chance >= 1 - manner.ahead and progress.stage < self.curriculum.stages:
             return self.curriculum.shown(progress.stage + 1)
