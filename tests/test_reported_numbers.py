@@ -129,6 +129,14 @@ def test_why_right_fails() -> None:
         here = [row for row in rows if (row["method"], row["encoding"]) == (method, encoding)]
         ended = spread(numbers(here, "result.iterations"), ",.0f")
         assert f"| {words} | {count(here)} | {ended} |" in document
+    again = [row for row in rows_of("left-vs-right/left-vs-right.csv") if row["again"] == "True"]
+    for task, horizon in (("C2", "26"), ("C3", "17")):
+        cells = []
+        for kind in (("left", "absolute"), ("right", "absolute"), ("right", "kept")):
+            here = [row for row in again if (row["task"], row["method"], row["encoding"]) == (task, *kind)]
+            assert len(here) == 6
+            cells.append(f"{count(here)}, {spread(numbers(here, 'result.iterations'), ',.0f')}")
+        assert f"| {task[0]}_{task[1:]}, {horizon} | {' | '.join(cells)} |" in document
 
 
 def test_what_a_wide_mlp_costs_in_operations() -> None:
@@ -186,7 +194,11 @@ def test_the_speed_of_text() -> None:
 
 def test_the_papers_own_cell() -> None:
     document = text_of("docs/figures.md")
-    cells = [row for row in rows_of("left-vs-right/left-vs-right.csv") if row["task"] == "C2"]
+    cells = [
+        row
+        for row in rows_of("left-vs-right/left-vs-right.csv")
+        if (row["task"], row["horizon"]) == ("C2", "25")
+    ]
     for method in ("inductive", "left", "right"):
         rows = [row for row in cells if row["method"] == method]
         through = [row for row in rows if row["internalized"] == "True"]
