@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import comb
 from typing import Any
 
@@ -362,9 +362,10 @@ def test_tasks_at_which_the_control_has_no_runs_are_named() -> None:
     rows = [{**row, "works": True} for task in ("C2", "C3") for row in counts(9, 0, task=task)]
     rows = [row for row in rows if row["task"] == "C2" or row["method"] == "a"]
     judged = judge([Claim("one", "", RateAbove(A, "succeeded", 0.1), [control])], rows)[0]
-    assert judged.numbers.endswith("left out: runs where there are none of B, at C3 (15)")
+    assert judged.numbers.endswith("left out: 15 runs at C3, where there are none of B")
     alone = [row for row in rows if row["task"] == "C3"]
     assert verdict(RateAbove(A, "succeeded", 0.1), alone, [control]) == "planned"
+    assert verdict(RateAbove(A, "succeeded", 0.1), alone, [replace(control, by=None)]) == "planned"
 
 
 def test_who_looks_often_needs_a_smaller_p() -> None:
@@ -374,7 +375,7 @@ def test_who_looks_often_needs_a_smaller_p() -> None:
     assert once.p == pytest.approx(2 * comb(15, 7) / comb(30, 7))
     assert [seven.p / once.p, eight.p / once.p] == pytest.approx([7, 8])
     assert [judged.word for judged in (once, seven, eight)] == ["confirmed", "confirmed", "inconclusive"]
-    assert "judged 7 times on other runs, p × 7" in seven.numbers
+    assert seven.numbers.endswith("judged 7 times, each time on new runs: p is multiplied by 7")
     assert "judged" not in once.numbers
 
 

@@ -71,6 +71,7 @@ class RunEvidence:
     chance_loss: float
     """The loss of whoever knows how common each answer is, and nothing else."""
     is_counter: bool = False
+    """Whether the task is some C_n: primes are said to be hard of these."""
     final: Rate | None = None
     """Final-state accuracy, ID; for mixtures of the direct answer."""
     ood: Rate | None = None

@@ -268,10 +268,10 @@ def run_row(arguments: FrontierArguments, horizon: int, seed: int) -> dict[str, 
     row |= {"ended": summary.get("gave_up") or "not internalized", "stage": summary["stage"]}
     if summary["internalized"] and summary["iterations_to_internalize"] is not None:
         seconds = seconds_at(run, summary["iterations_to_internalize"])
-        in_time = seconds is not None and seconds <= limit
-        row["ended"] = "internalized" if in_time else "out of time"
-        if seconds is not None and in_time:
-            row |= {"seconds": round(seconds, 1), "operations": summary["operations_to_internalize"]}
+        row["ended"] = "out of time"
+        if seconds is not None and seconds <= limit:
+            row |= {"ended": "internalized", "seconds": round(seconds, 1)}
+            row["operations"] = summary["operations_to_internalize"]
     return row
 
 

@@ -87,9 +87,9 @@ class PositiveControl:
                 where = "" if self.by is None else f" at {value}"
                 failed.append(f"{self.sentence}{where}: {counted(found)} runs of {self.group.label}")
             elif lost := sum(len(members.of(part)) for members in judged):
-                unknown.append(value if self.by is None else f"{value} ({lost})")
-        named = f"runs where there are none of {self.group.label}, at {', '.join(unknown)}" if unknown else ""
-        return AfterControl(kept, failed, [named] if named else [])
+                where = "" if self.by is None else f" at {value}"
+                unknown.append(f"{lost} runs{where}, where there are none of {self.group.label}")
+        return AfterControl(kept, failed, unknown)
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,8 @@ class Judgement:
         if self.word == "planned":
             return self.cost
         looks = self.claim.looks
-        again = f"judged {looks} times on other runs, p × {looks}" if self.outcome and looks > 1 else ""
+        often = f"judged {looks} times, each time on new runs: p is multiplied by {looks}"
+        again = often if self.outcome and looks > 1 else ""
         told = [self.outcome.numbers if self.outcome else "", self.why, again]
         return "; ".join(part for part in told if part)
 

@@ -167,9 +167,8 @@ def draw(material: DrawingMaterial) -> Drawing:
         inside = sum(min(x, y) >= CORNER for x, y, _, _ in points)
         axes[1][column].set_visible(inside > 0)
         axes[1][column].set_title(f"the upper corner: {inside} of them", fontsize=9)
-    figure.legend(
-        handles=_legend(colours, markers), loc="outside upper center", ncols=len(colours) + len(markers)
-    )
+    entries = _legend(colours, markers)
+    figure.legend(handles=entries, loc="outside upper center", ncols=min(len(entries), 2 * len(tasks)))
     return figure
 
 
