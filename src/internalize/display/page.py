@@ -270,11 +270,13 @@ def _accuracies(watched: Watched) -> Lines:
 def _told(accuracies: Lines, chance: float | None) -> str:
     meanings = {"id_accuracy": "as in training (ID)", "ood_accuracy": "unlike it (OOD, dashed)"}
     if set(accuracies) <= set(meanings):
-        shares = " and ".join(meanings[key] for key in accuracies)
+        shares = " " + " and ".join(meanings[key] for key in accuracies)
     else:
-        shares = ", ".join(f"{name}{' (dashed)' if dash else ''}" for name, _, dash in accuracies.values())
+        shares = ": " + ", ".join(
+            f"{name}{' (dashed)' if dash else ''}" for name, _, dash in accuracies.values()
+        )
     across = " A dotted line across: chance, always the commonest answer." if chance is not None else ""
-    return f"Share of right answers {shares}. A dotted line up: a stage ends.{across}"
+    return f"Share of right answers{shares}. A dotted line up: a stage ends.{across}"
 
 
 def _stages(measured: Sequence[Mapping[str, Any]], accuracies: Lines, unit: str) -> str:
