@@ -110,6 +110,9 @@ TRAIN = [
     ("--out file/x", "out: cannot write to file/x: "),
     ("--out file", "out: cannot write to file: "),
     ("--seeds 0", "seeds: must be at least 1, got 0"),
+    ("--workers 3", "workers: belongs to --seeds: one run is one process"),
+    ("--operations-limit inf", "operations_limit: must be finite, got inf"),
+    ("--held-out 1e-320", "held-out: of "),
     ("--seeds 2 --workers 0", "workers: must be at least 1, got 0"),
     ("--seeds 2 --task Z5 --quiet", "task: unknown task 'Z5'"),
 ]  # fmt: skip
@@ -164,6 +167,9 @@ OTHERS = [
     ("tasks C3 --draw --out file/x", "out: cannot write to file/x: "),
     ("tasks C3 --draw --out /proc/x", "out: cannot write to /proc/x: "),
     ("construct --order 2 --horizon 2 --draw --out /proc/x", "out: cannot write to /proc/x: "),
+    ("race --methods ,", "methods: must name at least one"),
+    ("race --operations inf", "operations: must be more than 0 and finite, got inf"),
+    ("construct --order 0", "order"),
     ("demo --out file/x", "out: cannot write to file/x: "),
     ("demo --out /proc/x", "out: cannot write to /proc/x: "),
 ]  # fmt: skip

@@ -176,6 +176,9 @@ def test_mixtures_unfinished_and_failed_runs() -> None:
         diagnose(planted([0.5], [LOST], final=bad, chain=good, **mixed)).verdict == "direct answer not learned"
     )
     assert diagnose(planted([0.5], [LOST], final=bad, chain=bad, **mixed)).verdict == "chain not learned"
+    longer = planted([1.0], [LEARNED], final=good, chain=good, internalized=False, **mixed)
+    assert diagnose(longer).verdict == "succeeded"  # right, but not at once: an own mixture of longer answers
+    assert diagnose(replace(longer, chain=None)).verdict == "succeeded"
     half_way = planted([1.0, 1.0, 0.5], [LEARNED, LEARNED, LOST], state="interrupted", final=None)
     assert diagnose(half_way).verdict == "unfinished"
     assert any(

@@ -16,6 +16,7 @@ from internalize.curricula import Shown
 from internalize.errors import BadInput
 from internalize.measure.predictor import TransformerPredictor
 from internalize.tasks import parse_inputs
+from internalize.tasks.inputs import OneSide, Split, one_side
 
 
 @pytest.mark.parametrize("name", ["uniform", "binomial:0.8", "weights:1,3"])
@@ -26,6 +27,20 @@ def test_shares_of_final_states_by_enumeration(chain: OpenChain, name: str) -> N
         weight = torch.tensor([inputs.probabilities[s] for s in symbols]).double().prod().item()
         expected[sum(symbols) % 2] += weight  # type: ignore[assignment]
     assert chain.final_shares(inputs).tolist() == pytest.approx([expected[0], expected[1]])
+
+
+def test_shares_among_inputs_that_are_held_out(chain: OpenChain) -> None:
+    """Where few inputs are likely, those held out may end elsewhere than most do: chance is theirs."""
+    inputs = one_side(parse_inputs("binomial:0.9", 2), Split(0.3, 3), True)
+    assert isinstance(inputs, OneSide)
+    weights = torch.zeros(2, dtype=torch.float64)
+    for symbols in map(torch.tensor, product(range(2), repeat=4)):
+        probability = torch.tensor(inputs.probabilities)[symbols].double().prod()
+        weights[symbols.sum() % 2] += probability * inputs.split.held_out(symbols[None])[0]
+    expected = (weights / weights.sum()).tolist()
+    assert chain.final_shares(inputs).tolist() == pytest.approx(expected, abs=0.015)
+    assert chain.draw(inputs, 100, 0, "test").chance == pytest.approx(max(expected), abs=0.015)
+    assert abs(max(expected) - chain.final_shares(parse_inputs("binomial:0.9", 2)).max()) > 0.05
 
 
 def test_a_profile_asks_what_it_says(chain: OpenChain) -> None:

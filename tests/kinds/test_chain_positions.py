@@ -10,6 +10,7 @@ from torch.func import functional_call
 from torch.nn.functional import cross_entropy
 
 from internalize import ChainConfig, ModelConfig
+from internalize.curricula import Curriculum, Shown
 from internalize.errors import BadInput
 from internalize.kinds.chain.state import direct_row, moves, row_order
 from internalize.runtime.kind import Streams
@@ -122,8 +123,22 @@ def test_what_each_place_begins_a_stage_with() -> None:
         direct = table.detach()[4].clone()
 
 
+class MixedInTheMiddle(Curriculum):
+    """Its second stage also draws a format that is no stage's own."""
+
+    stages = 3
+
+    def shown(self, stage: int) -> Shown:
+        return {1: (1, 2, 3, 4), 2: (2, 4), 3: (4,)}[stage]
+
+    def formats(self, stage: int) -> tuple[Shown, ...]:
+        return (self.shown(stage), *([(1, 2, 4)] if stage == 2 else []))
+
+
+@pytest.mark.usefixtures("named_by_the_user")
 def test_what_cannot_be_kept_is_refused() -> None:
     for wrong in (
+        replace(CONFIG, horizon=4, rehearsal=None, method=f"{__name__}:MixedInTheMiddle"),
         replace(CONFIG, model=ModelConfig(positions="rotary")),
         replace(CONFIG, model=ModelConfig(positions="none")),
         replace(CONFIG, rehearse="all"),

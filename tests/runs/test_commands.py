@@ -372,7 +372,7 @@ def test_prune_says_first_and_spares_the_living(tmp_path: Path, capsys: Output) 
     assert len([path for path in tmp_path.iterdir() if path.is_dir()]) == 21 - len(failed) + 1
 
 
-def test_prune_can_take_checkpoints_of_finished_runs_only(tmp_path: Path) -> None:
+def test_prune_can_take_checkpoints_of_finished_runs_only(tmp_path: Path, capsys: Output) -> None:
     make_runs(tmp_path, 7)
     for folder in tmp_path.iterdir():
         (folder / "checkpoints").mkdir()
@@ -381,6 +381,19 @@ def test_prune_can_take_checkpoints_of_finished_runs_only(tmp_path: Path) -> Non
     for folder in tmp_path.iterdir():
         if folder.is_dir():
             assert (folder / "checkpoints").exists() != Run.open(folder).is_done
+    words = [
+        "runs",
+        "prune",
+        "--out",
+        str(tmp_path),
+        "--what",
+        "checkpoints",
+        "--status",
+        "interrupted",
+        "--yes",
+    ]
+    assert main(words) == 2
+    assert "status: must be done for --what checkpoints" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

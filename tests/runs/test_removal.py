@@ -15,8 +15,9 @@ from internalize import Run
 from internalize.benchmarks.store import make_runs
 from internalize.cli import main
 from internalize.errors import BadInput
-from internalize.runs.folder import MARKER, Identity
+from internalize.runs.folder import Identity
 from internalize.runs.index import INDEX, Store
+from internalize.runs.location import MARKER
 from internalize.runs.removal import HIDDEN, require_deletable
 
 Output = pytest.CaptureFixture[str]

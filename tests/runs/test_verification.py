@@ -121,3 +121,40 @@ def test_an_older_run_is_checked_without_a_manifest(run: Path, capsys: pytest.Ca
     (run / "model/model.safetensors").write_bytes(weights)
     code, found = verify(capsys)
     assert (code, found["damaged"][0]["file"]) == (1, "model/model.safetensors")
+
+
+def test_a_run_that_lost_its_config_is_still_a_run(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is listed, trained over by nobody, and whole again after verify --rebuild; its model is no run."""
+    before = {path: path.read_bytes() for path in run.rglob("*.json*")}
+    (run / "config.json").unlink()
+    assert main(["runs", "--out", "runs", "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert (Path(row["path"]).name, row["state"]) == (run.name, "damaged")
+    assert main(TRAIN) == 2
+    assert "has lost its config.json: internalize runs verify" in capsys.readouterr().err
+    assert verify(capsys, "--rebuild") == (
+        0,
+        {"runs": 1, "made": [f"made anew: {run}/config.json"], "damaged": []},
+    )
+    assert {path: path.read_bytes() for path in run.rglob("*.json*")} == before
+
+
+def test_a_finished_run_without_a_manifest_gets_one(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = json.loads((run / "manifest.json").read_text())
+    (run / "manifest.json").unlink()
+    assert verify(capsys, "--rebuild") == (
+        0,
+        {"runs": 1, "made": [f"made anew: {run}/manifest.json"], "damaged": []},
+    )
+    assert json.loads((run / "manifest.json").read_text()) == before
+
+
+def test_a_pattern_finds_runs_by_their_names_and_by_their_paths(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    deep = Path(shutil.copytree(run, Path("runs/sweep/case") / run.name))
+    for pattern, found in (("C2-*", 2), ("*case*", 1), ("runs/*/*/C2*", 1), ("**2-T2*", 2), (f"{deep}*", 1)):
+        assert verify(capsys, pattern) == (0, {"runs": found, "made": [], "damaged": []})
+    for pattern in ("C3-*", "**x", "a**/b", "["):
+        assert main(["runs", "verify", pattern]) == 2
+        assert f"runs: no run matches {pattern}" in capsys.readouterr().err

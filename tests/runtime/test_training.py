@@ -27,7 +27,7 @@ from internalize.cli import main
 from internalize.errors import BadInput
 from internalize.kinds.chain.experiment import ChainExperiment
 from internalize.runtime import execution
-from internalize.runtime.execution import keeps_stage, resolve_device
+from internalize.runtime.execution import keeps_stage, resolve_device, surroundings
 from tests.conftest import SMALL
 
 BRIEF = ChainConfig(
@@ -224,6 +224,16 @@ def test_devices(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert not (tmp_path / "runs").exists()
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     assert resolve_device("auto") == torch.device("cuda")
+
+
+@pytest.mark.parametrize(
+    "said", [{"threads": "two"}, {"threads": -1}, {"threads": True}, {"device": "foo"}, {"device": 5}]
+)
+def test_a_provenance_that_makes_no_sense_is_not_followed(said: dict[str, Any], tmp_path: Path) -> None:
+    run = train(BRIEF, out=tmp_path)
+    run.add_to_provenance(**said)
+    with surroundings(run, Execution()) as device:
+        assert (device, torch.get_num_threads()) == (resolve_device("auto"), 1)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from internalize.statistics import Waiting, kaplan_meier, log_rank, restricted_mean
+from internalize.statistics import Waiting, kaplan_meier, log_rank, restricted_mean, wilson
 from internalize.statistics.survival import log_rank_scores
 
 TREATED = [Waiting(t, t not in (9, 13, 28, 45, 161)) for t in (9, 13, 18, 23, 28, 31, 34, 45, 48, 161)]
@@ -52,6 +52,13 @@ def test_the_curve_against_scipy(waits: list[Waiting]) -> None:
         if 0 < point.share < 1:
             assert point.interval.low == pytest.approx(float(intervals.low.evaluate(point.time)), abs=1e-9)
             assert point.interval.high == pytest.approx(float(intervals.high.evaluate(point.time)), abs=1e-9)
+
+
+def test_where_all_have_seen_the_event_it_is_still_a_sample() -> None:
+    """Ten of ten: with Wilson, up to 28 % of all such runs may not have."""
+    last = kaplan_meier([Waiting(t, True) for t in range(1, 11)])[-1]
+    assert (last.share, last.interval) == (0, wilson(0, 10))
+    assert last.interval.high == pytest.approx(0.2775, abs=1e-4)
 
 
 def test_the_log_rank_statistic_by_hand_and_against_scipy() -> None:

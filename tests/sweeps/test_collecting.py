@@ -100,6 +100,9 @@ def test_a_table_stands_for_runs_whose_folders_are_gone(
     again = ["--recorded", both, "--no-estimate"]
     assert main(["sweep", str(file), "--out", str(tmp_path / "none"), *again]) == 0
     assert "all runs are in" in capsys.readouterr().err
+    for options, named in (([], "runs"), (["--dry-run"], "to do")):
+        assert main(["sweep", str(file), "--out", str(tmp_path / "none"), *again, "--json", *options]) == 0
+        assert json.loads(capsys.readouterr().out)[named] == 0
     assert not (tmp_path / "none").exists()
     drawn = ["--plot", str(tmp_path / "curves.png"), "--show", "curves"]
     assert main(["collect", str(file), "--out", str(here), "--recorded", both, *drawn]) == 2

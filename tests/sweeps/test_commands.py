@@ -70,6 +70,7 @@ def test_a_cluster_is_not_kept_waiting_for_an_estimate(
     words = ["sweep", str(file), "--out", str(tmp_path / "runs"), "--dry-run", "--json", "--quiet"]
     assert main([*words, "--backend", "ray", "--gpus", "0.25", "--device", "cuda"]) == 0
     said = json.loads(capsys.readouterr().out)
+    assert main(["sweep", str(file), "--dry-run", "--backend", "ray", "--device", "cuda"]) == 0
     assert (said["to do"], said["seconds"]) == (4, None)
     assert said["disk_bytes"] > 0
 

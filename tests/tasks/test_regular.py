@@ -112,6 +112,14 @@ def test_a_file_of_att_is_the_expression_that_it_means(tmp_path: Path) -> None:
     assert answers(parse_task(str(partial)), 2) == {"aa": "no", "ab": "yes", "ba": "no", "bb": "no"}
 
 
+def test_the_state_that_is_never_left_takes_no_name_of_the_users(tmp_path: Path) -> None:
+    path = tmp_path / "taken.fsm"
+    path.write_text("dead' B a\nB dead' a\nB B b\nB\n")
+    task = parse_task(str(path))
+    assert task.state_names[:3] == ("dead'", "B", "dead")
+    assert answers(task, 2) == {"aa": "no", "ab": "yes", "ba": "no", "bb": "no"}
+
+
 def test_the_first_line_begins_in_the_initial_state_whatever_it_says(tmp_path: Path) -> None:
     path = tmp_path / "even.fsm"
     path.write_text("0\n1 0 a\n0 1 a\n")
@@ -128,6 +136,7 @@ def test_an_escaped_backslash_escapes_nothing() -> None:
      ("0 1 a\n", "has no accepting state"),
      ("0 1 a b\n1\n", "line 1: has an output"), ("1\n", "has no transition"),
      ("0 1 <eps>\n1\n", "without a symbol"),
+     ("0 1 a\n1 1 a\nlocked open\n", "line 3: must be `from to symbol` or an accepting state"),
      ("0 1 a 1 2\n", "line 1: must be `from to symbol`")],
 )  # fmt: skip
 def test_a_bad_file_names_the_line(tmp_path: Path, text: str, words: str) -> None:
@@ -175,6 +184,9 @@ def test_ways_to_write_the_same_task() -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [({"outputs": ["a", "b"]}, "outputs: must be 3"),
+     ({"outputs": [["a"], "b", "c"]}, r"outputs\[0\]: must be a word without spaces, got \['a'\]"),
+     ({"outputs": {"r0": ["a"], "r1": "b", "r2": "c"}}, r"outputs\[0\]: must be a word"),
+     ({"state_names": [["r0"], "r1", "r2"]}, r"states\[0\]: must be a word"),
      ({"outputs": {"r0": "a"}}, "outputs: has nothing for the state r1"),
      ({"accepting": ["r9"]}, "accepting: there is no state 'r9'"),
      ({"outputs": ["r1", "a", "a"]}, "names of states too"),

@@ -31,7 +31,7 @@ from internalize.sweeps.recorded import recorded_in
 from internalize.sweeps.sweep import find_sweep
 from internalize.tasks.groups import Structure, structure_of
 from internalize.tasks.inputs import possible_inputs
-from internalize.tasks.names import parse_task
+from internalize.tasks.names import FSM_SUFFIXES, SUFFIXES, parse_task
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -216,8 +216,10 @@ def cells(place: Place) -> tuple[str, ...]:
 
 
 def short_name(task: str) -> str:
-    """Without folder and ending, for tasks in files of one's own."""
-    return Path(task).stem if "/" in task or "." in task else task
+    """Without folder and ending, for tasks in files of one's own; what the file calls it stays."""
+    file, colon, name = task.rpartition(":") if ".py:" in task else (task, "", "")
+    path = Path(file)
+    return f"{path.stem}{colon}{name}" if path.suffix in (*SUFFIXES, *FSM_SUFFIXES, ".py") else task
 
 
 def _told(value: int | None) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -137,7 +137,11 @@ def choose_inputs(
     count = task.symbols**chain.horizon
     if text == "all":
         fits = count <= MOST_ENUMERATED
-        require(fits, "inputs", f"there are {count:.3g} inputs, at most {MOST_ENUMERATED:,} are enumerated")
+        require(
+            fits,
+            "inputs",
+            f"there are {task.symbols}^{chain.horizon} of them, at most {MOST_ENUMERATED:,} are enumerated",
+        )
         require(samples is None, "samples", "all inputs are asked for: say either --inputs all or --samples")
     few = samples is None and count <= ENUMERATED and (text is None or weighted)
     everything = text == "all" or few
@@ -214,7 +218,7 @@ def check_command(arguments: CheckArguments) -> int:
     if arguments.json:
         print(json.dumps(found, ensure_ascii=False))
     else:
-        _print_check(PlainConsole(), found)
+        _print_check(PlainConsole(), found, fast.chain.experiment.task.symbol_names)
     return 0 if found["holds"] else 1
 
 
@@ -224,7 +228,7 @@ def _warm_up(named: NamedRun) -> None:
     named.predictor.answer(own.symbols)
 
 
-def _print_check(console: Console, found: dict[str, Any]) -> None:
+def _print_check(console: Console, found: dict[str, Any], symbol_names: Sequence[str]) -> None:
     rows = [
         [
             CLAUSES[c["name"]],
@@ -239,7 +243,8 @@ def _print_check(console: Console, found: dict[str, Any]) -> None:
     console.print(table)
     console.print(verdict_line(found))
     if found.get("counterexample"):
-        console.print(f"They disagree, for example, on σ = {' '.join(map(str, found['counterexample']))}")
+        shown = escape(" ".join(symbol_names[symbol] for symbol in found["counterexample"]))
+        console.print(f"They disagree, for example, on σ = {shown}")
     console.print(f"Seconds for all answers: {found['fast_seconds']:.2f} and {found['slow_seconds']:.2f}.")
     for name in ("fast", "slow"):
         moment = Moment(**found[f"{name}_weights"])

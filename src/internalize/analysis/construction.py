@@ -94,7 +94,7 @@ def _builder(arguments: ConstructArguments, task: Semiautomaton | None = None) -
     if arguments.general:
         general = task or parse_task(arguments.task or f"C{order}")
         return lambda precision, beta: build_general(general, T, start, precision, beta)
-    n = order or _order_of(arguments.task or "", task)
+    n = _order_of(arguments.task or "", task) if order is None else order
     return lambda precision, beta: build_counter(n, T, start or 0, precision, beta)
 
 

@@ -141,11 +141,11 @@ def _before(evidence: RunEvidence, broken: StageEvidence | None) -> StageEvidenc
 def _verdict(evidence: RunEvidence, broken: StageEvidence | None) -> Condition:
     if evidence.state == "failed":
         return "failed"
-    if evidence.mixture and evidence.final is not None:
-        direct: Condition = "internalized" if _passes(evidence.final) else "direct answer not learned"
+    done: Condition = "internalized" if evidence.internalized else "succeeded"
+    if evidence.mixture and evidence.final is not None and evidence.chain is not None:
+        direct = done if _passes(evidence.final) else "direct answer not learned"
         return direct if _passes(evidence.chain) else "chain not learned"
     if broken is None:
-        done: Condition = "internalized" if evidence.internalized else "succeeded"
         return "unfinished" if evidence.final is None else done
     if evidence.total_stages == 1 and broken.shown == (evidence.horizon,):
         return "direct answer not learned"
@@ -232,7 +232,7 @@ def _about_broken(evidence: RunEvidence, broken: StageEvidence) -> list[str]:
     if losses is None:
         found.append(f"The weights of stage {broken.stage} were not kept: its loss by position is unknown.")
         return found
-    names = [*(f"q{t}" for t in broken.shown), "EOS"]
+    names = [*(f"q{t}" for t in broken.shown), "EOS"][: len(losses)]
     shown = ", ".join(f"{name} {loss:.3f}" for name, loss in zip(names, losses, strict=True))
     worst = max(range(len(losses)), key=losses.__getitem__)
     found.append(

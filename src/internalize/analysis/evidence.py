@@ -150,7 +150,7 @@ def _stage(
     trained = [row for row in trained if row["stage"] == stage]
     return StageEvidence(
         stage=stage,
-        shown=curriculum.shown(stage),
+        shown=chain.own_shown(stage),
         label=curriculum.label(stage),
         iterations=spent,
         ended=ended,
@@ -185,7 +185,8 @@ def _position_losses(chain: OpenChain, samples: int, seed: int) -> dict[int, tup
 
 @torch.no_grad()
 def position_losses(chain: OpenChain, stage: int, samples: int, seed: int) -> tuple[float, ...]:
-    """Loss of every token of the stage's own answer, EOS last, with the true tokens before it given."""
+    """Loss of every token of the stage's own answer, with the true tokens before it given; EOS last, where it
+    was trained."""
     renderer, shown = chain.experiment.renderer, chain.own_shown(stage)
     examples = chain.draw(chain.experiment.inputs, samples, seed, "diagnose")
     model, total = chain.predictor(stage=stage).model, torch.zeros(len(shown) + 1)
@@ -196,7 +197,8 @@ def position_losses(chain: OpenChain, stage: int, samples: int, seed: int) -> tu
         answer = tokens[:, prompt:]
         losses = F.cross_entropy(logits.transpose(1, 2), answer, reduction="none")
         total += losses.sum(dim=0).cpu()
-    return tuple((total / samples).tolist())
+    scored = len(shown) if chain.experiment.config.scored == "states" else len(total)
+    return tuple((total / samples)[:scored].tolist())
 
 
 def _rate(value: float | None, samples: int) -> Rate | None:
@@ -385,10 +387,10 @@ def _more_model(evidence: RunEvidence, symptoms: Symptoms) -> Iterator[Suggestio
     model = evidence.model
     if model.network is not None:  # what its width and heads do is not known here
         return
-    if model.heads < model.width // 2:
+    most = max(heads for heads in range(1, max(1, model.width // 2) + 1) if model.width % heads == 0)
+    if model.heads < most:
         yield Suggestion(
-            f"more heads: --model.heads {model.width // 2} (now {model.heads}, of size {model.head_size})",
-            because,
+            f"more heads: --model.heads {most} (now {model.heads}, of size {model.head_size})", because
         )
     if evidence.is_counter and evidence.states > 2 and kind_of_order(evidence.states) == "prime":
         because += f", and {evidence.states} states is a prime order, which needs the most width"

@@ -314,8 +314,9 @@ def matrix_command(arguments: MatrixArguments) -> None:
     chain = open_chain(arguments.run, arguments.device)
     unknown = sorted(set(arguments.stages) - set(chain.stages))
     require(not unknown, "stages", f"kept are the stages {chain.stages}, not {unknown}")
+    stages = tuple(sorted(set(arguments.stages)))
     with errors_console().status("matrix") as status:
-        found = matrix(chain, arguments.samples, arguments.seed, arguments.stages, status.update)
+        found = matrix(chain, arguments.samples, arguments.seed, stages, status.update)
     out = arguments.folder(chain.run.path)
     out.csv("matrix", [cell.row() for cell in found.cells])
     out.json("matrix", found.to_json())

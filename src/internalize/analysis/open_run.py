@@ -29,6 +29,7 @@ from internalize.models.language_model import LanguageModel
 from internalize.runs.folder import Run
 from internalize.runtime.kind import Streams
 from internalize.tasks import InputDistribution
+from internalize.tasks.inputs import OneSide
 
 ANY_KIND = "`runs show` works with every kind, `ask` with every kind that answers"
 Symbols = str | Sequence[str | int]
@@ -100,6 +101,10 @@ class Answered:
         return f"{said} ({judged}; it wrote {self.text}; {self.moment})"
 
 
+SHARES_DRAWN = 20_000
+"""Inputs in which final states are counted where they cannot be computed."""
+
+
 class OpenChain(OpenStages):
     """A run of chains, whose stages can be loaded one by one."""
 
@@ -110,6 +115,7 @@ class OpenChain(OpenStages):
         """trained: what the run was trained as, where it is asked inputs of another length."""
         super().__init__(run, config, experiment)
         self.trained: ChainExperiment = trained or experiment
+        self._shares: dict[tuple[str, bool], Tensor] = {}
 
     @property
     def all_stages(self) -> int:
@@ -174,7 +180,7 @@ class OpenChain(OpenStages):
         """
         curriculum, stage = self.experiment.curriculum, self._stage_here(stage)
         if budget is None:
-            return curriculum.shown(stage)
+            return curriculum.shortest(stage) if curriculum.tells_length else curriculum.shown(stage)
         lengths = {len(shown) + 1: shown for shown in curriculum.formats(stage)}
         wrong = f"stage {stage} trained answers of {sorted(lengths)} tokens, not {budget}"
         require(budget in lengths, "budget", wrong)
@@ -210,9 +216,20 @@ class OpenChain(OpenStages):
         return TracedInputs(inputs.name, symbols, states, float(self.final_shares(inputs).max()))
 
     def final_shares(self, inputs: InputDistribution) -> Tensor:
-        """(states,) float64: how often inputs end in each state, computed symbol by symbol, not sampled."""
-        start = self.experiment.renderer.initial_state
-        return self.experiment.task.final_shares(inputs.probabilities, self.horizon, start)
+        """(states,) float64: how often inputs end in each state, computed symbol by symbol, not sampled.
+
+        Of inputs that are held out, or all others, which no formula counts: in a large draw, always the same.
+        """
+        task, start = self.experiment.task, self.experiment.renderer.initial_state
+        if not isinstance(inputs, OneSide):
+            return task.final_shares(inputs.probabilities, self.horizon, start)
+        key = (inputs.name, inputs.held_out)
+        if key not in self._shares:
+            generator = stream(0, f"final shares/{inputs.name}", self.experiment.device)
+            states = task.trace(inputs.sample((SHARES_DRAWN, self.horizon), generator), start)
+            counts = torch.bincount(states[:, -1].cpu(), minlength=task.states)
+            self._shares[key] = counts.double() / SHARES_DRAWN
+        return self._shares[key]
 
     def both_inputs(self) -> dict[str, InputDistribution]:
         return {"id": self.experiment.inputs, "ood": self.experiment.ood_inputs}
@@ -295,6 +312,8 @@ def words_of(inputs: Symbols, names: Sequence[str]) -> list[str | int]:
     """`1 0 1`, `1,0,1` or, where all symbols have one letter, `101`; lists stay as they are."""
     if not isinstance(inputs, str):
         return list(inputs)
-    words = [word for word in re.split(r"[\s,]+", inputs) if word]
+    words = inputs.split()
+    if not all(word in names for word in words):  # a name may have a comma: (1,2)
+        words = [word for word in re.split(r"[\s,]+", inputs) if word]
     letters = len(words) == 1 and words[0] not in names and all(len(name) == 1 for name in names)
     return list(words[0]) if letters else list(words)

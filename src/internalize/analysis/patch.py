@@ -158,6 +158,8 @@ def patch_stages(
     moment = chain.moment(stage)
     drawn = chain.draw(chain.experiment.inputs, samples, seed, "patch")
     prompt = renderer.prompt(drawn.symbols, 2)
+    kept = chain.stages
+    require(source_stage in kept, "source-stage", f"kept are the stages {list(kept)}, not {source_stage}")
     base, source = (Reader(chain.model(number), prompt) for number in (moment.stage, source_stage))
     places, first = places_of(base.model, part, modules, prompt.shape[1]), renderer.vocabulary.first_state
     found = patch_map(base, source, f"stage {source_stage}", places, first, task.states)

@@ -164,8 +164,9 @@ def _by_state(
     for name, inputs in chain.both_inputs().items():
         drawn = chain.draw(inputs, STATE_DRAWS * samples, seed, "profile of states")
         shares, final = chain.final_shares(inputs), drawn.states[:, -1]
-        each = max(1, samples // task.states)
-        for state in shares.argsort(stable=True).tolist():
+        possible = [state for state in shares.argsort(stable=True).tolist() if shares[state] > 0]
+        each = max(1, samples // len(possible))
+        for state in possible:
             index = torch.nonzero(final == state)[:each, 0]
             examples = TracedInputs(inputs.name, drawn.symbols[index], drawn.states[index], 1.0)
             for mode, predictor in asked.items():
@@ -190,7 +191,7 @@ def _own_p(inputs: str) -> float | None:
 def draw_profile(profile: Profile) -> Figure:
     """Accuracy against p, against each symbol's probability, and on each final state, rarest first."""
     figure, axes = new_figure(1, 3, width=12.5, height=4.2, sharey=True)
-    modes = list(dict.fromkeys(point.mode for point in profile.binomial))
+    modes = list(dict.fromkeys(point.mode for point in profile.states))  # p of 0 and 1 may have no point at all
     for style, mode in enumerate(modes):
         _points(axes[0], [p for p in profile.binomial if p.mode == mode], mode, style)
     axes[0].plot(*_chance_line(profile.binomial), color=INK, linestyle=":", linewidth=1.0, label="chance")

@@ -181,7 +181,7 @@ def _standing(entrant: str, own: Sequence[RaceFinish], operations: float) -> Rac
         next((cost for cost, share in shares if share <= 0.5), None),
         python_statistics.mean(min(finish.cost or operations, operations) for finish in own),
         python_statistics.mean(finish.id_accuracy for finish in own),
-        python_statistics.mean(finish.ood_accuracy for finish in through or own),
+        python_statistics.mean(finish.ood_accuracy for finish in own),
         Rate(sum(accuracy > SUCCESS for accuracy in chains), len(chains)) if chains else None,
     )
 
@@ -246,13 +246,15 @@ class RaceArguments:
     def __post_init__(self) -> None:
         for name, count in (("seeds", self.seeds), ("tuning-seeds", self.tuning_seeds)):
             require(1 <= count <= MOST, name, f"must lie in 1…{MOST:,}, got {count}")
-        require(self.operations > 0, "operations", f"must be more than 0, got {self.operations}")
+        good = 0 < self.operations < math.inf
+        require(good, "operations", f"must be more than 0 and finite, got {self.operations}")
         first, choosing = self.config.seed, range(TUNING_SEED, TUNING_SEED + self.tuning_seeds)
         tuned = len(self.lrs) > 1
         apart = first + self.seeds <= TUNING_SEED or first > choosing[-1]
         why = f"learning rates are chosen on seeds {choosing[0]} to {choosing[-1]}: race on others"
         require(apart or not tuned, "seed", why)
         names = self.entrants
+        require(bool(names), "methods", "must name at least one")
         require(len(set(names)) == len(names), "methods", f"names one twice: {self.methods}")
 
     @property

@@ -6,6 +6,7 @@ Unknown keys and wrong types are errors with a name.
 from __future__ import annotations
 
 import dataclasses
+import math
 import types
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
@@ -154,6 +155,8 @@ def _convert_scalar(hint: Any, value: Any, path: str) -> Any:
 def _convert_number(hint: type[int] | type[float], value: float, path: str) -> float:
     if isinstance(value, int) and abs(value) >= LARGEST:  # perhaps too large for a float, or to be written out
         raise BadInput(path, f"must be less than 2^64, got a number of {value.bit_length()} bits")
+    if not math.isfinite(value):  # JSON has no such number: the run could not be read again
+        raise BadInput(path, f"must be finite, got {value}")
     if hint is float:
         return float(value)
     if not float(value).is_integer():

@@ -165,7 +165,8 @@ def build_general(
     """The general construction for a task; q_0 is the task's own unless another is given."""
     check_horizon(horizon)
     start = task.initial_state if initial_state is None else initial_state
-    require(0 <= start < task.states, "initial_state", f"must be in 0…{task.states - 1}, got {start}")
+    good = 0 <= start < task.inner_states
+    require(good, "initial_state", f"must be in 0…{task.inner_states - 1}, got {start}")
     shape = general_shape(task.states, task.symbols, horizon)
     require_memory(bytes_needed(shape, task.states), "task", f"{task.name} with T = {horizon}, general")
     plan = attention_plan(horizon, task.states, beta)

@@ -280,7 +280,7 @@ class ExperimentArguments:
     """
 
     kind: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="KIND")]
-    """chain, hints, parity, selfplay, or your own: file.py:NAME or module:NAME."""
+    """chain, hints, parity, selfplay, text, or your own: file.py:NAME or module:NAME."""
 
 
 def arguments_for(words: list[str]) -> tuple[type[Any], list[str]]:
@@ -313,12 +313,13 @@ def experiment_command(arguments: Any) -> int | None:
 
 def run_experiment(config: Any, execution: Execution, many: SideBySide) -> int | None:
     """Announce, train and report one run, or several seeds of it."""
+    alone = many.is_one_run()
     require_writable(execution.out)
     with own_files():
         prepared = prepare(config)
     if not execution.quiet:
         announce(prepared, execution)
-    if many.seeds is None:
+    if alone:
         report(train_prepared(prepared, execution, observers_for(prepared, execution)), execution)
         return None
     outcomes = many.train(prepared, execution)

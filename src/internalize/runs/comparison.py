@@ -10,7 +10,7 @@ from typing import Any
 
 from internalize.configs.codec import changed_fields
 from internalize.contract import RunState, named
-from internalize.display.terminal import plain
+from internalize.display.terminal import interval_of, plain
 from internalize.errors import BadInput, require
 from internalize.runs.folder import Run
 from internalize.runs.location import find_folders, is_pattern, run_folders
@@ -140,8 +140,8 @@ def _interval(group: Group, metric: str, values: list[float]) -> list[float] | N
     """Student's over several runs; for one run, that of its measurement, where it has one."""
     if len(values) == 1:
         (run,) = group.runs.values()
-        found: list[float] | None = run.summary().get(metric.replace("_accuracy", "_interval"))
-        return found if metric.endswith("_accuracy") else None
+        found: list[float] | None = run.summary().get(interval_of(metric))
+        return found if metric.endswith("accuracy") else None
     spread = paired_difference([0.0] * len(values), values).interval
     return None if spread is None else [spread.low, spread.high]
 

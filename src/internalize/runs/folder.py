@@ -26,7 +26,7 @@ from internalize.configs.codec import changed_fields
 from internalize.configs.named import Source
 from internalize.contract import RunState
 from internalize.errors import BadInput, require
-from internalize.runs.location import find_folder, is_run_folder, no_run
+from internalize.runs.location import MARKER, find_folder, has_lost_its_config, is_run_folder, no_run
 from internalize.runs.manifest import MANIFEST, read_checked, require_unchanged
 from internalize.runs.measurements import MeasuredRow, require_measurements
 from internalize.runs.storage import (
@@ -88,7 +88,6 @@ OUTSIDE = ""
 """In that index: the file was not copied."""
 ABOUT = ("subject", "unit")
 """What a run's status says at all times: what is learned, and what a step is called."""
-MARKER = ".run.json"
 FOR_READERS = ("analysis",)
 """Parts of a run folder in which no training writes."""
 IDENTITY_SHAPE: Shape = {"kind": (str,), "config": (dict,), "sources": (dict,)}
@@ -157,6 +156,8 @@ class Run:
             self._refuse_changes(identity.to_json())
             self._refuse_differences(self._stored_identity(), identity.to_json())
             return
+        mend = f"{self.path} has lost its config.json: internalize runs verify {self.path} --rebuild"
+        require(not has_lost_its_config(self.path), "out", mend)
         self._copy_sources(sources)
         self.mark(identity)
         write_json(self.path / "provenance.json", {**provenance(), "identity": identity.to_json()})

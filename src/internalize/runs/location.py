@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from fnmatch import fnmatchcase
+from glob import glob
 from pathlib import Path
 
 from internalize.errors import BadInput, require
@@ -15,6 +16,8 @@ DEPTH = 3
 """How many folders deep runs are looked for, as in runs/sweep/case/RUN."""
 PLACE = "INTERNALIZE_RUNS"
 """The environment variable that says where a user keeps runs."""
+MARKER = ".run.json"
+"""In every run folder: says that it is one, and which."""
 
 
 def runs_folder() -> Path:
@@ -23,7 +26,8 @@ def runs_folder() -> Path:
 
 
 def run_folders(out: Path, depth: int = DEPTH) -> Iterator[tuple[str, os.stat_result]]:
-    """Every folder below `out` that has a config.json, and that file's stat; never inside of runs.
+    """Every run folder below `out`, and the stat of its config.json, or of its status where it has lost that;
+    never inside of runs.
 
     Strings, and not a look more than needed: there may be ten thousand of them.
     """
@@ -37,9 +41,12 @@ def run_folders(out: Path, depth: int = DEPTH) -> Iterator[tuple[str, os.stat_re
         config = _stat(f"{entry.path}/config.json")
         if config is None and hash_in_name(entry.name) and not may_look_into(entry.path):
             config = entry.stat()  # by its name a run: nobody may look, but it must not go unnoticed
+        is_marked = config is None and _stat(f"{entry.path}/{MARKER}") is not None
+        if is_marked:
+            config = _stat(f"{entry.path}/status.json")  # none yet: the run is just being begun
         if config is not None:
             yield entry.path, config
-        elif depth > 1:
+        elif depth > 1 and not is_marked:
             yield from run_folders(Path(entry.path), depth - 1)
 
 
@@ -63,11 +70,17 @@ def may_look_into(folder: Path | str) -> bool:
 
 
 def is_run_folder(folder: Path) -> bool:
-    """Also one that may not be read, whose reader then says so."""
+    """Also one that may not be read or has lost its config, whose reader then says so."""
     try:
-        return (folder / "config.json").is_file()
+        return (folder / "config.json").is_file() or has_lost_its_config(folder)
     except PermissionError:
         return True
+
+
+def has_lost_its_config(folder: Path) -> bool:
+    """A run is marked, then gets its config, then a status: one that has both others has had it."""
+    others = (folder / MARKER, folder / "status.json")
+    return not os.path.lexists(folder / "config.json") and all(map(Path.is_file, others))
 
 
 LATEST = "latest"
@@ -123,13 +136,24 @@ def find_folders(texts: Sequence[Path | str], field: str, out: Path | None = Non
         if not is_pattern(text):
             found.append(find_folder(text, field, out))
             continue
-        pattern = Path(text)
-        places = (pattern.parent.glob(pattern.name), out.glob(str(text)) if not pattern.is_absolute() else ())
-        matched = next((runs for place in places if (runs := sorted(filter(is_run_folder, place)))), [])
+        matched = _matching(str(text), out)
         near = _nearest(str(text).strip("*"), [folder for folder, _ in run_folders(out)], out)
         require(bool(matched), field, f"no run matches {text}, here or in {out}{near}")
         found += matched
     return list(dict.fromkeys(found))
+
+
+def _matching(pattern: str, out: Path) -> list[Path]:
+    """The runs at the paths that the pattern means, as a shell would find them; else those below `out` whose
+    name, with the folders above it or without, is as the pattern says."""
+    names = glob(pattern, recursive=True)  # noqa: PTH207 (Path's own refuses `**x`, and a pattern of folders)
+    if there := sorted(path for path in map(Path, names) if is_run_folder(path)):
+        return there
+    return [
+        path
+        for path in (Path(folder) for folder, _ in run_folders(out))
+        if fnmatchcase(path.name, pattern) or fnmatchcase(path.relative_to(out).as_posix(), pattern)
+    ]
 
 
 def _is_hash(name: str) -> bool:

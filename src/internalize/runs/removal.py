@@ -18,9 +18,9 @@ import tyro
 from internalize.display.terminal import plain
 from internalize.errors import BadInput, require
 from internalize.runs.commands import Selection
-from internalize.runs.folder import FORMAT, MARKER, STATES, Run
+from internalize.runs.folder import FORMAT, STATES, Run
 from internalize.runs.index import Store
-from internalize.runs.location import hash_in_name
+from internalize.runs.location import MARKER, hash_in_name
 from internalize.runs.storage import Owned, own, read_json, write_json
 
 
@@ -66,7 +66,10 @@ def prune_command(arguments: PruneArguments) -> int:
 def find_victims(arguments: PruneArguments) -> list[Path]:
     """The runs that go, or of which a part does, read from the folders. Never one that is running."""
     which = arguments.which
-    wanted = which.status or ("failed" if arguments.what == "runs" else "done")
+    whole = arguments.what == "runs"
+    needed = f"must be done for --what {arguments.what}: a run that is not finished needs them to go on"
+    require(whole or which.status in (None, "done"), "status", needed)
+    wanted = which.status or ("failed" if whole else "done")
     found = []
     for entry in Store(which.out).entries(which.filter(), from_folders=True):
         run = which.out / entry.path
@@ -77,7 +80,7 @@ def find_victims(arguments: PruneArguments) -> list[Path]:
         except BadInput as error:
             print(plain(f"left alone: {error.message}"))
             continue
-        if arguments.what == "runs" or (run / arguments.what).is_dir():
+        if whole or (run / arguments.what).is_dir():
             found.append(run)
     return found
 

@@ -15,9 +15,9 @@ from internalize.contract import RunState
 from internalize.display.terminal import plain
 from internalize.errors import BadInput
 from internalize.runs.checkpoint import Damaged, checkpoints, load_newest, load_tensors
-from internalize.runs.folder import FORMAT, MARKER, Identity, Run
+from internalize.runs.folder import FORMAT, Identity, Run
 from internalize.runs.index import Store
-from internalize.runs.location import find_folders, may_look_into, run_folders, runs_folder
+from internalize.runs.location import MARKER, find_folders, may_look_into, run_folders, runs_folder
 from internalize.runs.manifest import MANIFEST, changed_files, read_manifest, write_manifest
 from internalize.runs.measurements import require_measurements
 from internalize.runs.storage import (
@@ -75,12 +75,10 @@ def runs_verify_command(arguments: RunsVerifyArguments) -> int:
             store.rebuild()
     found = [damage for folder in folders for damage in verify(folder)]
     made: list[str] = []
-    if arguments.rebuild and found:
-        made = [
-            line
-            for folder in dict.fromkeys(damage.run for damage in found)
-            for line in _rebuild_if_allowed(Path(folder))
-        ]
+    if arguments.rebuild:
+        damaged = {damage.run for damage in found}
+        mendable = [folder for folder in folders if str(folder) in damaged or _lacks_its_manifest(folder)]
+        made = [line for folder in mendable for line in _rebuild_if_allowed(folder)]
         found = [damage for folder in folders for damage in verify(folder)]
     if arguments.json:
         print(json.dumps({"runs": len(folders), "made": made, "damaged": [asdict(one) for one in found]}))
@@ -228,6 +226,12 @@ def rebuild(folder: Path) -> list[str]:
             else:
                 continue
             lines.append(f"made anew: {path}")
-        if Run(folder).is_done and not (folder / MANIFEST).exists() and not verify(folder):
+        if _lacks_its_manifest(folder) and not verify(folder):
             write_manifest(folder)
+            lines.append(f"made anew: {folder / MANIFEST}")
     return lines
+
+
+def _lacks_its_manifest(folder: Path) -> bool:
+    """As a kill at the very end leaves a finished run, or a version that wrote none."""
+    return may_look_into(folder) and Run(folder).is_done and not (folder / MANIFEST).exists()

@@ -115,12 +115,13 @@ def surroundings(run: Run, execution: Execution) -> Iterator[torch.device]:
 
     before = run.provenance()
     device: str = execution.device
-    count = execution.threads or before.get("threads", 1)
-    if device == "auto" and "device" in before:
-        device = torch.device(before["device"]).type
+    threads_then, device_then = before.get("threads"), before.get("device")
+    sane = type(threads_then) is int and 1 <= threads_then <= MOST_THREADS  # the file may be somebody else's
+    count = execution.threads or (threads_then if sane else 1)
+    if device == "auto" and isinstance(device_then, str):
         try:
-            resolve_device(device)
-        except BadInput:  # the difference is noted, with all others, when the run goes on
+            device = resolve_device(torch.device(device_then).type).type
+        except (BadInput, RuntimeError):  # the difference is noted, with all others, when the run goes on
             device = "auto"
     with threads(count):
         yield resolve_device(device)

@@ -18,6 +18,7 @@ from internalize.statistics.intervals import (
     clopper_pearson,
     mean_interval,
     newcombe,
+    rates_of,
     wilson,
 )
 from internalize.statistics.survival import LogRank, Waiting, kaplan_meier, log_rank, restricted_mean
@@ -44,6 +45,7 @@ __all__ = [
     "newcombe",
     "rates_differ_less",
     "rates_differ_more",
+    "rates_of",
     "restricted_mean",
     "spearman_trend",
     "stratified_difference",

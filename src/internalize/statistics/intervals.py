@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import TypeVar
+from typing import Any, TypeVar
 
 SUCCESS = 0.95
 """The paper's bar: a run succeeds with more than this accuracy."""
@@ -50,6 +50,13 @@ class Rate:
 
     def __str__(self) -> str:
         return f"{percentage(self.value)} % [{percentage(self.interval.low)}, {percentage(self.interval.high)}]"
+
+
+def rates_of(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[str, Rate]:
+    """Of each result, how often it is yes among the rows that say yes or no; results of which none does are
+    left out."""
+    said = {name: [row[name] for row in rows if isinstance(row.get(name), bool)] for name in names}
+    return {name: Rate(sum(values), len(values)) for name, values in said.items() if values}
 
 
 def percentage(share: float) -> str:

@@ -13,7 +13,7 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 from internalize.statistics.groups import exchanged_sums
-from internalize.statistics.intervals import Interval
+from internalize.statistics.intervals import Interval, wilson
 
 if TYPE_CHECKING:
     import numpy as np
@@ -52,13 +52,13 @@ def kaplan_meier(waits: Sequence[Waiting], level: float = 0.95) -> list[CurvePoi
         share *= 1 - events / at_risk
         if at_risk > events:
             greenwood += events / (at_risk * (at_risk - events))
-        points.append(CurvePoint(time, share, _log_log_interval(share, greenwood, z)))
+        none_left = share == 0  # there that scale ends: as much as Wilson leaves of none among all
+        found = wilson(0, len(waits), level) if none_left else _log_log_interval(share, greenwood, z)
+        points.append(CurvePoint(time, share, found))
     return points
 
 
 def _log_log_interval(share: float, greenwood: float, z: float) -> Interval:
-    if not 0 < share < 1:
-        return Interval(share, share)
     spread = z * math.sqrt(greenwood) / abs(math.log(share))
     return Interval(share ** math.exp(spread), share ** math.exp(-spread))
 

@@ -15,7 +15,7 @@ from internalize.runs.folder import Run
 from internalize.runs.location import run_folders
 from internalize.runs.provenance import seconds_in_all
 from internalize.runs.table import Table, dotted_fields, flat
-from internalize.statistics import Rate
+from internalize.statistics import Rate, rates_of
 from internalize.sweeps.recorded import Recorded, recorded_row
 from internalize.sweeps.sweep import Case, Sweep
 
@@ -177,7 +177,7 @@ def groups(collected: Collected, by: Sequence[str], results: Sequence[str] = ())
             dict(zip(by, key, strict=True)),
             len(finished[key]),
             count,
-            _rates(finished[key], results or known),
+            rates_of(finished[key], results or known),
             _mean(finished[key], "response_length"),
             sum(bool(still_speaking(row)) for row in finished[key]),
             tuple(own for row in finished[key] if (own := own_target(row, "id_accuracy")) is not None),
@@ -189,11 +189,6 @@ def groups(collected: Collected, by: Sequence[str], results: Sequence[str] = ())
 def _mean(rows: Sequence[Row], name: str) -> float | None:
     known = [value for row in rows if isinstance(value := row.get(name), int | float)]
     return fmean(known) if known else None
-
-
-def _rates(rows: Sequence[Row], names: Sequence[str]) -> dict[str, Rate]:
-    said = {name: [row[name] for row in rows if isinstance(row.get(name), bool)] for name in names}
-    return {name: Rate(sum(map(bool, values)), len(values)) for name, values in said.items() if values}
 
 
 def _key(fields: dict[str, Any], by: Sequence[str]) -> tuple[Any, ...]:

@@ -92,10 +92,15 @@ def sweep_command(arguments: SweepArguments) -> int:
     if sweep is None:
         return 2
     sweep = without_recorded(sweep, recorded_in(arguments.recorded))
+    now = standing(sweep, execution.out, arguments.retry_failed)
     if not sweep.cases:
         remarks_console().print(f"{sweep.name}: all runs are in {arguments.recorded}", soft_wrap=True)
+        nothing = (
+            _plan_as_json(sweep, now, [], 0) if arguments.dry_run else outcome_as_json(SweepOutcome(sweep, ()))
+        )
+        if execution.json:
+            print(json.dumps(nothing))
         return 0
-    now = standing(sweep, execution.out, arguments.retry_failed)
     seconds = _seconds(sweep, now, arguments)
     _announce(sweep, now, seconds, arguments)
     if arguments.dry_run:
@@ -161,12 +166,17 @@ def _announce(sweep: Sweep, now: Standing, seconds: list[float] | None, argument
             cost.require_memory(device)
     disk = sum(cost.disk_bytes for cost in found)
     if not execution.quiet:
-        workers = local_pool(execution, arguments.workers, len(now.todo)).size
+        local = arguments.backend == "local"  # whoever asks a cluster may have other devices than it
+        workers = local_pool(execution, arguments.workers, len(now.todo)).size if local else 1
         said = announcement(sweep, now, seconds, workers, disk)
         (results_console() if dry and not execution.json else remarks_console()).print(said, soft_wrap=True)
     if dry and execution.json:
-        total = None if seconds is None else sum(seconds)
-        print(json.dumps({"sweep": sweep.name, **now.counts(), "seconds": total, "disk_bytes": disk}))
+        print(json.dumps(_plan_as_json(sweep, now, seconds, disk)))
+
+
+def _plan_as_json(sweep: Sweep, now: Standing, seconds: list[float] | None, disk: float) -> dict[str, Any]:
+    total = None if seconds is None else sum(seconds)
+    return {"sweep": sweep.name, **now.counts(), "seconds": total, "disk_bytes": disk}
 
 
 def _report(outcome: SweepOutcome, arguments: SweepArguments) -> None:

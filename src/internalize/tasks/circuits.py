@@ -11,6 +11,7 @@ computed: the last one is taken away first. Not given, it is every gate but the 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
@@ -78,13 +79,15 @@ class Circuit:
         require(self.inputs >= 1, "inputs", f"must be at least 1, got {self.inputs}")
         require(len(self.gates) >= 1, "gates", "must be at least one")
         names = [gate.name for gate in self.gates]
-        known = {*self.input_names, *names}
-        repeated = sorted({name for name in names if names.count(name) > 1 or name in self.input_names})
+        inputs, times = set(self.input_names), Counter(names)
+        known = inputs | set(names)
+        repeated = sorted(name for name, count in times.items() if count > 1 or name in inputs)
         require(not repeated, "gates", f"every gate needs a name of its own, {repeated} is taken twice")
         for gate in self.gates:
             for argument in gate.arguments:
-                hint = closest(argument, sorted(known))
-                require(argument in known, gate.name, f"reads {argument!r}, which is no input or gate{hint}")
+                if argument not in known:
+                    hint = closest(argument, sorted(known))
+                    raise BadInput(gate.name, f"reads {argument!r}, which is no input or gate{hint}")
         require(self.output in names, "output", f"must be the name of a gate, got {self.output!r}")
         shown = self.hints or ()
         unknown = [name for name in shown if name not in names]
@@ -99,7 +102,7 @@ class Circuit:
 
     @cached_property
     def order(self) -> tuple[Gate, ...]:
-        """The gates so that each comes after all that it reads: level by level, within a level as given."""
+        """The gates so that each comes after all that it reads: level by level."""
         gates = {gate.name: gate for gate in self.gates}
         sorter = TopologicalSorter(
             {name: [a for a in gate.arguments if a in gates] for name, gate in gates.items()}

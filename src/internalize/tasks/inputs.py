@@ -151,7 +151,7 @@ class OneSide(InputDistribution):
     def _at_once(self, wanted: int) -> int:
         """A few more than are needed on average: the loop then mostly ends after one round."""
         share = self.split.share if self.held_out else 1 - self.split.share
-        return min(2**18, int(1.2 * wanted / share) + 16)
+        return min(2**18, int(min(1.2 * wanted / share, 2**18)) + 16)
 
 
 def one_side(inputs: InputDistribution, split: Split | None, held_out: bool) -> InputDistribution:

@@ -215,6 +215,8 @@ def read_fsm(path: Path, field: str) -> Semiautomaton:
         words = line.split()
         at = f"{where} line {count}"
         if len(words) in (1, 2):
+            good = len(words) == 1 or _is_number(words[1])
+            require(good, at, f"must be `from to symbol` or an accepting state, got {line!r}")
             accepting.append(words[0])
             targets.setdefault(words[0], {})  # the first line begins in the initial state, whatever it says
         elif len(words) in (3, 4):
@@ -243,7 +245,9 @@ def read_fsm(path: Path, field: str) -> Semiautomaton:
 def complete(targets: dict[str, dict[str, str]]) -> None:
     """Symbols in the same order everywhere; what is missing leads to a state that is never left."""
     symbols = sorted({symbol for row in targets.values() for symbol in row})
-    dead = "dead" + "'" * sum(name.rstrip("'") == "dead" for name in targets)
+    dead = "dead"
+    while dead in targets:
+        dead += "'"
     if any(len(row) < len(symbols) for row in targets.values()):
         targets[dead] = {}
     for state, row in targets.items():

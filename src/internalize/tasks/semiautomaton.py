@@ -145,6 +145,8 @@ def semiautomaton(
     {"even": {"0": "even", "1": "odd"}, …}. A target is a state's number, counted from 0, or its name.
     outputs: what each state answers, in order or by name. accepting: the states that answer yes, all others no.
     """
+    _require_words(state_names or (), "states")
+    _require_words(symbol_names or (), "symbols")
     listed, state_names, symbol_names = _in_order(rows, state_names, symbol_names)
     names = _names(state_names, len(listed), "states")
     number = {state: i for i, state in enumerate(names)}
@@ -221,7 +223,8 @@ def _targets(row: Sequence[object], number: Mapping[str, int], q: int) -> list[i
 def _state(given: object, number: Mapping[str, int], field: str) -> int:
     """The number of a state that is given by its number or by its name."""
     if isinstance(given, str):
-        require(given in number, field, f"there is no state {given!r}{closest(given, list(number))}")
+        if given not in number:  # only then: looking for the closest of many names is slow
+            raise BadInput(field, f"there is no state {given!r}{closest(given, list(number))}")
         return number[given]
     if type(given) is not int:
         raise BadInput(field, f"must be a whole number or the name of a state, got {given!r}")
@@ -251,6 +254,7 @@ def _outputs(
 
 def _with_output(task: Semiautomaton, said: Sequence[str]) -> Semiautomaton:
     """The states that stand for outputs come last; no symbol leaves them."""
+    _require_words(said, "outputs")
     names = _names(list(dict.fromkeys(said)), len(set(said)), "outputs")
     taken = [name for name in names if name in task.state_names]
     require(not taken, "outputs", f"{taken} are names of states too: each needs a name of its own")
@@ -289,8 +293,13 @@ def _names(names: Sequence[str] | None, count: int, field: str) -> tuple[str, ..
     if names is None:
         return tuple(str(i) for i in range(count))
     require(len(names) == count, field, f"must have {count} names, got {len(names)}")
+    _require_words(names, field)
+    require(len(set(names)) == count, field, "must be different from one another")
+    return tuple(names)
+
+
+def _require_words(names: Sequence[object], field: str) -> None:
+    """Before anything is looked up by them: what a file holds may be a list, which cannot be."""
     for i, name in enumerate(names):
         good = isinstance(name, str) and name != "" and not any(c.isspace() for c in name)
         require(good, f"{field}[{i}]", f"must be a word without spaces, got {name!r}")
-    require(len(set(names)) == count, field, "must be different from one another")
-    return tuple(names)

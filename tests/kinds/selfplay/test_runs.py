@@ -120,6 +120,10 @@ def test_bad_fields_are_refused_in_one_line(tmp_path: Path, capsys: pytest.Captu
         (["--game", "kuhn_poker"], "game"),
         (["--noise", "2"], "noise"),
         (["--seeds", "0"], "seeds"),
+        (
+            ["--starts", "reachable", "--game", "connect_four"],
+            "starts: reachable needs a game of at most 250,000",
+        ),
     ):
         assert main(["selfplay", *words, "--out", str(tmp_path / "none")]) == 2
         complaint = capsys.readouterr().err

@@ -132,6 +132,9 @@ def test_lists_in_python_and_files_written_here_are_read_back(tmp_path: Path) ->
     assert not (tmp_path / "bad.jsonl").exists()
     with pytest.raises(BadInput, match=r"rows: row 2: a row of a \.txt is one line"):
         write_rows([rows[0], {"question": "1\n2", "steps": ["3"], "answer": "3"}], tmp_path / "bad.txt")
+    for row in ({"question": "1||2", "steps": ["3"], "answer": "3"}, {**rows[0], "steps": ["3 #### 4"]}):
+        with pytest.raises(BadInput, match=r"rows: row 1: as a line of a \.txt it .* once.*; use \.jsonl"):
+            write_rows([row], tmp_path / "bad.txt")
     own = Own(QUESTION, STEPS, ANSWER)
     (found_again,), _ = read_rows(write_rows([own], tmp_path / "own.jsonl"), RowsConfig(), "data", {})
     assert (found_again.question, found_again.steps, found_again.answer) == (QUESTION, STEPS, ANSWER)

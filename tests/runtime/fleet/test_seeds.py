@@ -34,8 +34,9 @@ def test_several_seeds_are_several_runs(kind: str, tmp_path: Path, capsys: pytes
     command, rates = KINDS[kind]
     words = command.split()
     first = int(words[words.index("--seed") + 1]) if "--seed" in words else 0
-    together = said([*words, "--seeds", "2", "--out", str(tmp_path / "together")], capsys)
+    together = said([*words, "--seeds", "2", "--page", "--out", str(tmp_path / "together")], capsys)
     for i, result in enumerate(together["runs"]):
+        assert (Path(result["run"]) / "live.html").is_file()
         alone = said([*words, "--seed", str(first + i), "--out", str(tmp_path / "alone")], capsys)
         assert timeless(result) == timeless(alone)
         assert Path(result["run"]).name == Path(alone["run"]).name

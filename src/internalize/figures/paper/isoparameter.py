@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from internalize.display.charts import rate_lines, task_name
+from internalize.display.charts import rate_lines, task_name, waiting_curves
 from internalize.display.plots import new_figure
 from internalize.figures.cases import (
     ADAPTIVE,
@@ -25,9 +25,11 @@ from internalize.figures.figure import DrawingMaterial, Figure
 from internalize.figures.numbers import WithField
 from internalize.figures.rates import RateBelow
 from internalize.figures.rows import FigureRow, chain_columns, group, rate
+from internalize.figures.waiting import waits_of
 from internalize.kinds.chain.config import ChainConfig
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Drawing
 
 Shape = tuple[int, int, int]
@@ -119,36 +121,57 @@ def columns(row: FigureRow, cases: Sequence[FigureRow]) -> dict[str, Any]:
 
 
 def draw(material: DrawingMaterial) -> Drawing:
-    """Rates over width: a panel for each task, a line for each number of parameters, the depth at each
-    point."""
+    """Rates over width: a panel for each task, a line for each number of parameters, the depth at each point.
+    Where stages end when they are learned, a second panel: when the runs of each depth had internalized."""
     tasks = list(dict.fromkeys(row["task"] for row in material.rows))
-    size = 1.2 + 4.0 * len(tasks)
-    figure, axes = new_figure(1, len(tasks), width=size, height=4.0, squeeze=False, sharey=True)
-    for axis, task in zip(axes[0], tasks, strict=True):
-        here = group("", task=task).of(material.rows)
-        series = {}
-        for scale in dict.fromkeys(row["parameters"] for row in here):
-            of_scale = group("", parameters=scale).of(here)
-            points = []
-            for depth in sorted({row["model.depth"] for row in of_scale}, reverse=True):
-                rows = group("", model__depth=depth).of(of_scale)
-                points.append((rows[0]["size"], rate(rows, "internalized")))
-                axis.annotate(
-                    f"depth {depth}",
-                    (points[-1][0], points[-1][1].value),
-                    xytext=(9, 0),
-                    textcoords="offset points",
-                    fontsize=8,
-                    va="center",
-                )
-            series[f"{scale} parameters"] = points
-        rate_lines(axis, series, "runs that have internalized")
-        sizes = sorted({row["size"] for row in here})
-        axis.set_xticks(sizes, [str(size) for size in sizes])
-        axis.margins(x=0.3)
-        axis.set(title=task_name(task), xlabel="width: the larger of d and MLP")
-        axis.legend(loc="upper left")
+    timed = [row for row in material.rows if row["schedule.kind"] != "fixed" and "iterations_until" in row]
+    panels = [(task, waits) for task in tasks for waits in (False, True)[: 1 + bool(_of(task, timed))]]
+    size = 1.2 + 4.0 * len(panels)
+    figure, axes = new_figure(1, len(panels), width=size, height=4.0, squeeze=False, sharey=True)
+    for axis, (task, waits) in zip(axes[0], panels, strict=True):
+        if waits:
+            _draw_waits(axis, _of(task, timed))
+        else:
+            _draw_rates(axis, _of(task, material.rows))
+        axis.set_title(task_name(task) + (", over the training" if waits else ""))
     return figure
+
+
+def _of(task: str, rows: Sequence[FigureRow]) -> list[FigureRow]:
+    return group("", task=task).of(rows)
+
+
+def _draw_rates(axis: Axes, rows: Sequence[FigureRow]) -> None:
+    series = {}
+    for scale in dict.fromkeys(row["parameters"] for row in rows):
+        of_scale = group("", parameters=scale).of(rows)
+        points = []
+        for depth in sorted({row["model.depth"] for row in of_scale}, reverse=True):
+            here = group("", model__depth=depth).of(of_scale)
+            points.append((here[0]["size"], rate(here, "internalized")))
+            axis.annotate(
+                f"depth {depth}",
+                (points[-1][0], points[-1][1].value),
+                xytext=(9, 0),
+                textcoords="offset points",
+                fontsize=8,
+                va="center",
+            )
+        series[f"{scale} parameters"] = points
+    rate_lines(axis, series, "runs that have internalized")
+    sizes = sorted({row["size"] for row in rows})
+    axis.set_xticks(sizes, [str(size) for size in sizes])
+    axis.margins(x=0.3)
+    axis.set_xlabel("width: the larger of d and MLP")
+    axis.legend(loc="upper left")
+
+
+def _draw_waits(axis: Axes, rows: Sequence[FigureRow]) -> None:
+    depths = sorted({row["model.depth"] for row in rows})
+    curves = {f"depth {depth}": waits_of(group("", model__depth=depth).of(rows)) for depth in depths}
+    waiting_curves(axis, curves, until=max(row["iterations"] for row in rows))
+    axis.set_ylabel("")
+    axis.legend(loc="best")
 
 
 FIGURE = Figure(
@@ -160,7 +183,9 @@ FIGURE = Figure(
     caption=(
         "Share of runs of the left curriculum that answer at once with more than 95 % final-state accuracy. "
         "Along a line the number of parameters is about the same: to the right the model is wider and "
-        "shallower; the number at a point is the depth (Wilson intervals, 95 %)."
+        "shallower; the number at a point is the depth (Wilson intervals, 95 %). "
+        "Where stages end when they are learned, a second panel tells when the runs of each depth had "
+        "internalized (Kaplan and Meier, 95 %)."
     ),
     claims=CLAIMS,
     notes=["The paper swaps the labels 5M and 12M; here they are by count."],

@@ -188,8 +188,9 @@ class ChainConfig:
         ood_inputs = parse_inputs(self.ood_inputs, task.symbols, "ood-inputs")
         if self.held_out is not None:
             require_both_sides(Split(self.held_out, self.seed), self.horizon, inputs, ood_inputs)
-        good = self.initial_state is None or 0 <= self.initial_state < task.states
-        require(good, "initial-state", f"must be a state in 0…{task.states - 1}, got {self.initial_state}")
+        last = task.inner_states - 1
+        good = self.initial_state is None or 0 <= self.initial_state <= last
+        require(good, "initial-state", f"must be a state in 0…{last}, got {self.initial_state}")
         require(
             self.iterations >= curriculum.stages,
             "iterations",
@@ -201,10 +202,8 @@ class ChainConfig:
             require(not pauses, "keep-positions", "must be left out: behind pauses every state has its place")
             why = "needs the learned absolute positions of the built-in GPT-2: set it to False here"
             require(learned, "keep-positions", why)
-            good = self.rehearse != "all" and all(
-                len(curriculum.formats(stage)) == 1 or self.rehearsal for stage in (1, curriculum.stages)
-            )
-            require(good, "keep-positions", "keeps those of a stage and the one before: mix in no others")
+            good = self.rehearse != "all" and _mixes_neighbours_alone(curriculum)
+            require(good, "keep-positions", "keeps those of a stage and the ones beside it: mix in no others")
         if self.ease is not None:
             require(self.ease >= 1, "ease", f"must be at least 1 (leave it out for none), got {self.ease}")
             require(
@@ -302,3 +301,12 @@ def find_weights(text: str, copies: Copies, field: str = "init-from") -> Source:
         return Source(text, Run.open(folder, field).weights_path(stage))
     except BadInput as error:
         raise BadInput(field, error.message) from None
+
+
+def _mixes_neighbours_alone(curriculum: Curriculum) -> bool:
+    """Whether every format that a stage draws is its own or that of the stage before or after it."""
+    own = [curriculum.shown(stage) for stage in range(1, curriculum.stages + 1)]
+    return all(
+        set(curriculum.formats(stage)) <= set(own[max(0, stage - 2) : stage + 1])
+        for stage in range(1, curriculum.stages + 1)
+    )

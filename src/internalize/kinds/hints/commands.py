@@ -66,7 +66,7 @@ def hints_command(arguments: HintsArguments) -> int | None:
         prepared = prepare(config)
     if not execution.quiet:
         announce(prepared, execution)
-    if arguments.many.seeds is None and not arguments.compare:
+    if not arguments.compare and arguments.many.is_one_run():
         _report(train_prepared(prepared, execution, observers_for(prepared, execution)), execution)
         return None
     every = arguments.many.with_seeds(prepared)

@@ -89,7 +89,7 @@ def parity_command(arguments: ParityArguments) -> int | None:
         require_writable(arguments.drawings, "drawings")
     with own_files():
         prepared = prepare(config)
-    if arguments.many.seeds is not None:
+    if not arguments.many.is_one_run():
         outcomes = arguments.many.train(prepared, execution)
         for run in finished(outcomes) if wants else ():
             folder = None if arguments.drawings is None else arguments.drawings / run.path.name

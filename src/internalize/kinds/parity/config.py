@@ -29,6 +29,8 @@ PAPER_STEP_SIZE = 1e-3
 THRESHOLD = 1e-8
 SAMPLE = 2**20
 """Inputs drawn to check the final answers on, where there are too many to look at all."""
+LEAST_STEP_SIZE = 1e-12
+"""Below it nothing would move before the end of time."""
 PATIENCE = 300.0
 """Without rounding, a phase is given up as stalled after PATIENCE / step size steps: η·steps is the time of the
 underlying flow, in which the slowest direction decays as exp(-time/8) or faster."""
@@ -83,9 +85,13 @@ class ParityConfig:
         good = self.check_inputs is None or 1 <= self.check_inputs <= MOST_CHECKED
         require(good, "check-inputs", f"must lie in 1…{MOST_CHECKED:,}, got {self.check_inputs}")
         _positive("step-size", self.step_size)
+        good = self.step_size is None or self.step_size >= LEAST_STEP_SIZE
+        require(good, "step-size", f"must be at least {LEAST_STEP_SIZE:g}, got {self.step_size}")
         _positive("threshold", self.threshold)
         good = not self.rounds or self.threshold == THRESHOLD
         require(good, "threshold", "belongs to --regime threshold: by the theorem a phase ends after T steps")
+        good = self.contrast or not self.wandering
+        require(good, "wandering", "needs --contrast: it is direct training, too")
         require_seed(self.seed)
         if self.support is not None:
             parity = HiddenParity(self.d, self.support)

@@ -118,7 +118,7 @@ def selfplay_command(arguments: SelfPlayArguments) -> int | None:
     require_writable(execution.out)
     with own_files():
         prepared = prepare(config)
-    if arguments.many.seeds is not None:
+    if not arguments.many.is_one_run():
         outcomes = arguments.many.train(prepared, execution)
         results = prepared.kind.results
         return report_side_by_side(outcomes, execution, results.columns, results.rates, _result)

@@ -96,10 +96,16 @@ class SelfPlayConfig:
         return self.updates * self.batch // sum(parts_of(self))
 
     def check(self, copies: Copies) -> list[Source]:
-        """Refuses a game that is none of ours; nothing here names a user's file."""
-        from internalize.kinds.selfplay.positions import load_game
+        """Refuses a game that is none of ours, or whose positions are too many to begin in any of them; nothing
+        here names a user's file."""
+        from internalize.kinds.selfplay.positions import ENUMERABLE, has_more_positions, load_game
 
         load_game(self.game)
+        listed = self.starts != "reachable" or not has_more_positions(self.game, ENUMERABLE)
+        why = (
+            f"reachable needs a game of at most {ENUMERABLE:,} positions, and {self.game} has more: use random"
+        )
+        require(listed, "starts", why)
         return []
 
     def label(self) -> str:

@@ -42,7 +42,7 @@ class SelfPlayKind:
             "search": lambda result: percent(result["search_optimal_rate"]),
             "match": lambda result: percent(result["match_score"]),
             "lines lost": _lines_lost,
-            "internalized": lambda result: readable("", bool(result["internalized"])),
+            "internalized": lambda result: readable("", result["internalized"]),
         },
         rates=("internalized",),
         samples_per_step=lambda config: config.samples_per_step,

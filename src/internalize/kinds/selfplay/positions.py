@@ -225,6 +225,7 @@ class Positions:
         return self.complete
 
 
+@cache
 def has_more_positions(name: str, at_most: int) -> bool:
     """Whether more positions can be reached than that. Only counts, which is quicker than meeting them."""
     first = load_game(name).new_initial_state()

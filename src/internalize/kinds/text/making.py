@@ -67,6 +67,8 @@ def data_make_command(arguments: DataMakeArguments) -> None:
         return
     for file, count in written.items():
         print(f"{file}: {count:,} rows")
+    if out.suffix == ".txt" and any(len(row.steps) > 1 for row in files[out.stem]):
+        print("a line of a .txt does not say where a step ends: for --unit step write a .jsonl")
     first = files[out.stem][0]
     print(f"for example: {first.question}  →  {' '.join(first.steps)}  →  {first.answer}")
 

@@ -318,10 +318,7 @@ def write_rows(rows: Iterable[Any], path: Path | str, config: RowsConfig | None 
     parsed = _parse(enumerate(plain, 1), config, "rows", "row")
     form = _as_line if path.suffix == ".txt" and not is_folder else _as_json
     for number, row in enumerate(parsed if form is _as_line else (), 1):
-        good = "\n" not in form(row, config)
-        require(
-            good, "rows", f"row {number}: a row of a .txt is one line, and this has a line break; use .jsonl"
-        )
+        _require_line(row, config, number)
     content = "".join(f"{form(row, config)}\n" for row in parsed).encode()
     if is_folder:
         make_folder(path, "path")
@@ -343,6 +340,20 @@ def _as_json(row: TextRow, config: RowsConfig) -> str:
 
 def _as_line(row: TextRow, config: RowsConfig) -> str:
     return f"{row.question}{LINE_SEPARATOR}{' '.join(row.steps)} {config.marker} {row.answer}"
+
+
+def _require_line(row: TextRow, config: RowsConfig, number: int) -> None:
+    """Refuse a row that would not come back from a line as it was, apart from where its steps end."""
+    line = _as_line(row, config)
+    good = "\n" not in line
+    require(good, "rows", f"row {number}: a row of a .txt is one line, and this has a line break; use .jsonl")
+    try:
+        question, chain, answer = _read_line(line, config)
+    except BadRow as error:
+        raise BadInput("rows", f"row {number}: as a line of a .txt it {error}; use .jsonl") from None
+    given = (row.question, " ".join(row.steps), row.answer)
+    same = (question, chain, answer) == tuple(map(str.strip, given))
+    require(same, "rows", f"row {number}: a .txt would not give it back as it is; use .jsonl")
 
 
 READ_AT_ONCE = 2**20

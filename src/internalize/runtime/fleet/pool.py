@@ -13,7 +13,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +38,7 @@ from internalize.errors import BadInput, Interrupted, RunFailed, require
 from internalize.runs.folder import Run
 from internalize.runs.provenance import usable_cores
 from internalize.runs.storage import Journal, Owned, own, read_rows
-from internalize.runtime.execution import Execution, visible_gpus
+from internalize.runtime.execution import Execution, observers_for, visible_gpus
 from internalize.runtime.fleet.driver import FleetObserver, Outcome, drive
 from internalize.runtime.kind import Prepared, load_kind, prepare_by
 from internalize.runtime.train import compute_prepared, train_prepared
@@ -262,7 +262,8 @@ def carry_out(
             return
         if job.get("again"):
             forgive(Run(prepared.folder(execution.out)))
-        run = train_prepared(prepared, execution, [reporter, *observers])
+        pages = observers_for(prepared, replace(execution, quiet=True))
+        run = train_prepared(prepared, execution, [reporter, *observers, *pages])
         reporter.tell(Ended(End.DONE, run=str(run.path)))
     except Interrupted as stopped:
         reporter.tell(Ended(End.INTERRUPTED, str(stopped), stopped.exit_code))

@@ -15,7 +15,7 @@ from internalize.runtime.execution import Execution, resolve_device, result_of, 
 from internalize.runtime.fleet.driver import Outcome
 from internalize.runtime.fleet.pool import execute_many
 from internalize.runtime.kind import Columns, Prepared, prepare_by
-from internalize.statistics import Rate
+from internalize.statistics import rates_of
 
 if TYPE_CHECKING:
     import torch
@@ -37,6 +37,12 @@ class SideBySide:
         for name, count in (("seeds", self.seeds), ("workers", self.workers)):
             require(count is None or count >= 1, name, f"must be at least 1, got {count}")
             require(count is None or count <= MOST, name, f"must be at most {MOST:,}, got {count}")
+
+    def is_one_run(self) -> bool:
+        """Whether no number of seeds was given; then there is nothing to do at the same time."""
+        alone = self.seeds is None
+        require(not alone or self.workers is None, "workers", "belongs to --seeds: one run is one process")
+        return alone
 
     def with_seeds(self, prepared: Prepared) -> list[Prepared]:
         """One for each seed; only the prepared config itself if no number of seeds was given."""
@@ -111,7 +117,7 @@ def report_side_by_side(
     """
     runs = finished(outcomes)
     results = [result(run) for run in runs]
-    found = {name: Rate(sum(bool(r.get(name)) for r in results), len(results)) for name in rates if results}
+    found = rates_of(results, rates)
     if execution.json:
         counts = {name: rate.to_json() for name, rate in found.items()}
         failed = [{"run": o.prepared.label, "state": o.state, "error": o.error}
