@@ -13,6 +13,7 @@ from internalize.figures.rows import (
     Scale,
     counted,
     part_of,
+    place,
     rate,
     scale_of_all,
     values_at,
@@ -84,10 +85,10 @@ class PositiveControl:
             if enough:
                 kept += part
             elif found.trials:
-                where = "" if self.by is None else f" at {value}"
+                where = "" if self.by is None else f" at {place(self.by, value)}"
                 failed.append(f"{self.sentence}{where}: {counted(found)} runs of {self.group.label}")
             elif lost := sum(len(members.of(part)) for members in judged):
-                where = "" if self.by is None else f" at {value}"
+                where = "" if self.by is None else f" at {place(self.by, value)}"
                 unknown.append(f"{lost} runs{where}, where there are none of {self.group.label}")
         return AfterControl(kept, failed, unknown)
 

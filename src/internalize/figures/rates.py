@@ -16,6 +16,7 @@ from internalize.figures.rows import (
     part_label,
     part_of,
     percents,
+    place,
     rate,
     values_at,
 )
@@ -89,8 +90,7 @@ class _OneBar:
             return _told(self.group.label, parts[None])
         alike: dict[Rate, list[str]] = {}
         for value, found in parts.items():
-            where = value if isinstance(value, str) else f"{in_words(self.by)} {value}"
-            alike.setdefault(found, []).append(where)
+            alike.setdefault(found, []).append(place(self.by, value))
         told = [
             f"{_with_interval(found)} at {'each of ' if len(places) > 1 else ''}{', '.join(places)}"
             for found, places in alike.items()

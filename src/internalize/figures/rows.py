@@ -119,6 +119,11 @@ def in_words(name: str) -> str:
     return WORDS.get(name, name.replace("_", " "))
 
 
+def place(field: str, value: Any) -> str:
+    """`C2 T=25`, or `depth 2` where the value is a number."""
+    return value if isinstance(value, str) else f"{in_words(field)} {value}"
+
+
 def counted(of: Rate) -> str:
     """`13 of 15`."""
     return f"{of.successes} of {of.trials}"
