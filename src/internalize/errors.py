@@ -68,11 +68,14 @@ def require_count(field: str, value: object, least: int = 0, most: int | None = 
     require(good, field, f"must be {wanted}, a whole number; got {str(value)[:60]}")
 
 
-def closest(word: str, known: list[str]) -> str:
-    """A hint such as ` (did you mean 'left'?)`, empty where nothing is near."""
+def closest(word: str, known: list[str], at_least: float = 0.6) -> str:
+    """A hint such as ` (did you mean 'left'?)`, empty where nothing is near.
+
+    at_least: how alike the two must be, from 0 to 1 for the same.
+    """
     import difflib
 
-    near = difflib.get_close_matches(word, known, n=1)
+    near = difflib.get_close_matches(word, known, n=1, cutoff=at_least)
     return f" (did you mean {near[0]!r}?)" if near else ""
 
 

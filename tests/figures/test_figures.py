@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,11 @@ from internalize import Execution, train
 from internalize.cli import main
 from internalize.figures.cases import differences, shapes_of
 from internalize.figures.claims import judge
+from internalize.figures.doubts import doubts
 from internalize.figures.paper import NAMES, find_figure, told_by
+from internalize.figures.rates import RateAbove
 from internalize.figures.results import plan
+from internalize.figures.rows import group
 from internalize.kinds import prepare
 from internalize.runs.folder import Run
 from tests.figures.planting import AS_CLAIMED, EXCEPTIONS, LAPTOP_ALONE, SEEDS, TOO_FEW, chain, plant
@@ -290,3 +294,19 @@ def test_the_list_reads_what_the_figure_says(name: str) -> None:
 def test_a_tier_that_a_figure_lacks_is_refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["figure", "construction-size", "--tier", "toy", *words]) == 2
     assert "tier: construction-size has no cases for toy" in capsys.readouterr().err
+
+
+def test_slips_in_the_claims_of_a_figure_are_said_before_its_runs() -> None:
+    heads = find_figure("heads")
+    claim = replace(heads.claims[0], controls=())
+    slips = {
+        "a field 'metod' (did you mean 'method'?)": RateAbove(group("all", metod="left"), "internalized", 0.5),
+        "'internalised' (did you mean 'internalized'?)": RateAbove(group("all"), "internalised", 0.5),
+        "no case has method = 'lefft'": RateAbove(group("all", method="lefft"), "internalized", 0.5),
+    }
+    for said, test in slips.items():
+        (line,) = doubts(replace(heads, claims=[replace(claim, test=test)]), "laptop")
+        assert line.startswith(f"{claim.name}: ")
+        assert said in line
+    for name in NAMES:
+        assert doubts(find_figure(name), "laptop") == []

@@ -23,6 +23,7 @@ from internalize.display.terminal import (
 from internalize.errors import BadInput, require
 from internalize.figures.cases import Tier, shapes_of
 from internalize.figures.claims import UNDETECTABLE, told_p
+from internalize.figures.doubts import doubts
 from internalize.figures.figure import Figure
 from internalize.figures.paper import VERDICT, find_figure
 from internalize.figures.recorded import recorded_runs
@@ -84,6 +85,7 @@ class FigureArguments:
 def figure_command(arguments: FigureArguments) -> int:
     figure = find_figure(arguments.name)
     if arguments.plan:
+        _tell_doubts(figure, arguments.tier)
         _print_plan(figure, arguments)
         return 0
     folder = require_writable(results_folder(arguments.results, figure, arguments.tier), "results")
@@ -119,10 +121,16 @@ def _train(figure: Figure, arguments: FigureArguments, known: Recorded) -> Sweep
         results = sweep.cases[0].prepared.kind.results
         headline, unit = results.headline, results.unit
         if arguments.tier != "smoke":
+            _tell_doubts(figure, arguments.tier)
             _warn_of_blind_claims(figure, sweep)
     view = fleet_view(f"{figure.name}, {arguments.tier}", headline, unit=unit) if headline else None
     where = {"backend": arguments.backend, "workers": arguments.workers, "ray": arguments.ray}
     return train_missing(figure, arguments.tier, arguments.out, view, arguments.later, known, **where)
+
+
+def _tell_doubts(figure: Figure, tier: Tier) -> None:
+    for line in doubts(figure, tier):
+        errors_console().print(f"warning: claim {line}", style="yellow", markup=False, soft_wrap=True)
 
 
 def _warn_of_blind_claims(figure: Figure, sweep: Sweep) -> None:

@@ -110,9 +110,8 @@ def report_page(records: Sequence[tuple[Record, Path]]) -> str:
             "that have "
             "data: confirmed; contradicted, if the contrary is significant (p is then the contrary's); "
             "inconclusive, if neither is. Not testable here: something that must hold first does not. Planned: "
-            "there are no runs yet. The scale says how far the runs are from the paper's own; a toy "
-            "supports no "
-            "claim, and its verdicts are outlined, not filled."
+            "not all of its runs are there yet. The scale says how far the runs are from the paper's own; a "
+            "toy supports no claim, and its verdicts are outlined, not filled."
         ),
         *([page.heading("At toy sizes, which support no claim"), _claims_table(toys)] if toys else []),
         *(section for record, folder in records for section in _figure_sections(record, folder)),
@@ -216,9 +215,12 @@ def _runs_told(record: Record) -> str:
     runs = record["runs"]
     if not runs["planned"] and not runs.get("later"):
         return "No runs are needed."
-    told = f"{runs['done']} of {runs['planned']} runs, {duration(runs['seconds'])} of one core in all."
-    if runs.get("later"):
-        told += f" {runs['later']} more are planned for later."
+    later = max(0, runs["planned"] + runs.get("later", 0) - runs["done"] - len(runs["missing"]))
+    told = f"{runs['done']} runs, {duration(runs['seconds'])} in all."
+    if runs["missing"]:
+        told += f" {len(runs['missing'])} more are to come."
+    if later:
+        told += f" {later} more are planned for later."
     if not record["judged"]:
         told += " No claim is judged at the smoke tier."
     return told + (f" Missing: {'; '.join(runs['missing'][:5])}." if runs["missing"] else "")

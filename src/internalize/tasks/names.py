@@ -144,7 +144,10 @@ def find_task(text: str, field: str, copies: Copies) -> tuple[Semiautomaton, Sou
         return _users_task(made, text, field), source
     if ":" in text:
         return _single(text, field), None
-    return reduce(direct_product, (_single(part, field) for part in re.split(r"[x×]", text))), None
+    parts = re.split(r"[x×]", text)
+    if "" in parts:
+        parts = [text]  # no product: refused by the whole of it
+    return reduce(direct_product, (_single(part, field) for part in parts)), None
 
 
 def _users_task(made: object, text: str, field: str) -> Semiautomaton:

@@ -72,9 +72,13 @@ const Drawing = (() => {
         pen.stroke();
       }
       if (found.text !== undefined) {
-        pen.font = `${Math.min(font, wide * 0.62)}px system-ui, sans-serif`;
+        const size = Math.min(font, wide * 0.62);
+        pen.font = `${size}px system-ui, sans-serif`;
+        // a number that loses a digit is another number: it is written smaller, or not at all
+        const needs = /^[0-9]+$/.test(found.text) ? size * Math.min(1, (wide - 2) / pen.measureText(found.text).width) : size;
+        if (needs < size) pen.font = `${needs}px system-ui, sans-serif`;
         pen.fillStyle = shade > 0.55 && found.tone !== "soft" ? paper : ink;
-        pen.fillText(clip(found.text, pen, wide - 2), x + wide / 2, y + high / 2 + 0.5);
+        if (needs >= 5) pen.fillText(needs < size ? found.text : clip(found.text, pen, wide - 2), x + wide / 2, y + high / 2 + 0.5);
       }
       if (found.mark) marked.push([x, y]);
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -44,6 +45,9 @@ def find_figure(name: str) -> Figure:
         kind = type(made).__name__
         require(isinstance(made, Figure), "figure", f"{name} is no internalize.figures.Figure but a {kind}")
         own: Figure = made
+        good = re.fullmatch(r"\w[\w.-]*", own.name) is not None and own.name not in NAMES
+        why = "must be letters and digits, and no name of a figure of the paper: it names the folder of results"
+        require(good, "figure.name", f"{why}; got {own.name!r}")
         return own
     known = name.replace("_", "-")
     if known not in NAMES:
