@@ -111,7 +111,7 @@ TRAIN = [
     ("--out file", "out: cannot write to file: "),
     ("--seeds 0", "seeds: must be at least 1, got 0"),
     ("--workers 3", "workers: belongs to --seeds: one run is one process"),
-    ("--operations-limit inf", "operations_limit: must be finite, got inf"),
+    ("--operations-limit inf", "operations-limit: must be finite, got inf"),
     ("--held-out 1e-320", "held-out: of "),
     ("--seeds 2 --workers 0", "workers: must be at least 1, got 0"),
     ("--seeds 2 --task Z5 --quiet", "task: unknown task 'Z5'"),

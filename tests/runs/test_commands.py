@@ -393,7 +393,7 @@ def test_prune_can_take_checkpoints_of_finished_runs_only(tmp_path: Path, capsys
         "--yes",
     ]
     assert main(words) == 2
-    assert "status: must be done for --what checkpoints" in capsys.readouterr().err
+    assert "status: must be done or failed for --what checkpoints" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

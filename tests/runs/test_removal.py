@@ -61,7 +61,8 @@ def test_runs_below_the_folder_where_one_is(tmp_path: Path, monkeypatch: pytest.
     victim = failed_run(tmp_path / "ab" / "sweep", 99)
     other = tmp_path / "sweep" / victim.name  # what the cut path would have named
     shutil.copytree(victim, other)
-    (other / "config.json").unlink()
+    for name in ("config.json", "status.json"):
+        (other / name).unlink()
     paths = {entry.path: entry.state for entry in Store(Path()).entries()}
     assert all(path.startswith("ab/sweep/") for path in paths)
     assert "damaged" not in paths.values()

@@ -155,8 +155,6 @@ def _convert_scalar(hint: Any, value: Any, path: str) -> Any:
 def _convert_number(hint: type[int] | type[float], value: float, path: str) -> float:
     if isinstance(value, int) and abs(value) >= LARGEST:  # perhaps too large for a float, or to be written out
         raise BadInput(path, f"must be less than 2^64, got a number of {value.bit_length()} bits")
-    if not math.isfinite(value):  # JSON has no such number: the run could not be read again
-        raise BadInput(path, f"must be finite, got {value}")
     if hint is float:
         return float(value)
     if not float(value).is_integer():
@@ -189,6 +187,10 @@ def typed(
                 object.__setattr__(self, name, value)
             if check is not None:
                 check(self)
+            for name, value in vars(self).items():  # JSON has no such number: the run could not be read again
+                good = not isinstance(value, float) or math.isfinite(value)
+                field = name.replace("_", "-")
+                require(good, f"{path}.{field}" if path else field, f"must be finite, got {value}")
 
         cls.__post_init__ = __post_init__  # type: ignore[attr-defined]
         return cls

@@ -67,8 +67,8 @@ def find_victims(arguments: PruneArguments) -> list[Path]:
     """The runs that go, or of which a part does, read from the folders. Never one that is running."""
     which = arguments.which
     whole = arguments.what == "runs"
-    needed = f"must be done for --what {arguments.what}: a run that is not finished needs them to go on"
-    require(whole or which.status in (None, "done"), "status", needed)
+    needed = f"must be done or failed for --what {arguments.what}: other runs need them to go on"
+    require(whole or which.status in (None, "done", "failed"), "status", needed)
     wanted = which.status or ("failed" if whole else "done")
     found = []
     for entry in Store(which.out).entries(which.filter(), from_folders=True):
