@@ -159,7 +159,7 @@ def refused(make: Callable[[], object]) -> str:
         ("C", "unknown task 'C'; known: C<n>, S<n>"),
         ("c2", "unknown task 'c2'"),
         ("", "unknown task ''"),
-        ("C2x", "unknown task ''"),
+        ("C2x", "unknown task 'C2x'"),
         ("C2xZ3", "unknown task 'Z3'"),
         ("C80xC80", "would have"),
         ("S1", "n = 2 … 8, got 1"),
