@@ -6,12 +6,16 @@ import csv
 import json
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, median
 
 import pytest
 
+from internalize.figures.paper import isoparameter
+from internalize.kinds.chain.config import ChainConfig
 from internalize.statistics import spearman_trend
+from internalize.sweeps import read_sweep
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -392,3 +396,28 @@ def test_multiplication_without_a_chain() -> None:
                 f"{float(row['processor_seconds']) / 60:.0f}",
             ]
             assert f"| {' | '.join(cells)} |" in told
+
+
+def test_the_settings_of_each_shape_are_those_that_its_tuning_seeds_choose() -> None:
+    tried = rows_of("isoparameter/choose.csv")
+    studied = {
+        replace(case.config, seed=0)
+        for case in read_sweep(ROOT / "studies" / "isoparameter-choose.yaml").cases
+        if isinstance(case.config, ChainConfig)
+    }
+    for grid in isoparameter.TIERS["laptop"]:
+        for case in grid.cases("judged"):
+            config = case.config
+            assert isinstance(config, ChainConfig)
+            assert replace(config, seed=0) in studied
+            of_shape = [row for row in tried if int(row["model.depth"]) == config.model.depth]
+            settings = {(row["model.init_std"], row["optimizer.lr"]) for row in of_shape}
+            chosen = min(settings, key=lambda setting: _how_well(of_shape, setting))
+            assert tuple(map(float, chosen)) == (config.model.init_std, config.optimizer.lr)
+
+
+def _how_well(rows: Sequence[dict[str, str]], setting: tuple[str, str]) -> tuple[int, float]:
+    """Less is better: runs that do not internalize, then the median time of all."""
+    runs = [row for row in rows if (row["model.init_std"], row["optimizer.lr"]) == setting]
+    times = [float(row["iterations_to_internalize"] or row["iterations"]) for row in runs]
+    return sum(row["internalized"] != "True" for row in runs), median(times)
