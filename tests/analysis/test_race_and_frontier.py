@@ -13,10 +13,12 @@ from internalize import ChainConfig, ModelConfig, ScheduleConfig
 from internalize.analysis.atlas import Place, places, rankings
 from internalize.analysis.frontier import fit_law, search
 from internalize.analysis.race import (
+    HEADINGS,
     RaceArguments,
     RaceFinish,
     _finishes,
     _lost_its_numbers,
+    cells,
     entrant_config,
     standings,
     waiting_shares,
@@ -27,6 +29,7 @@ from internalize.errors import BadInput, RunFailed
 from internalize.kinds import prepare
 from internalize.kinds.chain.presets import LAPTOP
 from internalize.runs.folder import Run
+from internalize.runs.table import latex_table, markdown_table
 from internalize.runtime.fleet.driver import Outcome
 from tests.entering import forecast_of
 
@@ -270,3 +273,12 @@ def test_a_run_that_could_not_be_carried_out_has_not_lost_a_race(
         )
         assert _lost_its_numbers(outcome) == for_good
     assert not _finishes([("left", config)], arguments, "")[0].internalized
+
+
+def test_the_committed_race_is_the_standing_of_its_runs() -> None:
+    folder = Path(__file__).resolve().parents[2] / "results" / "race"
+    found = json.loads((folder / "race.json").read_text())
+    table = standings([RaceFinish(**run) for run in found["runs"]], found["operations"])
+    assert found["standings"] == [standing.to_json() for standing in table]
+    assert (folder / "race.md").read_text() == markdown_table(HEADINGS, list(map(cells, table))) + "\n"
+    assert (folder / "race.tex").read_text() == latex_table(HEADINGS, list(map(cells, table))) + "\n"
