@@ -271,6 +271,8 @@ HORIZONS = {"C2": 25, "C3": 17, "C4": 13, "C5": 12, "C7": 10, "C8": 9, "C11": 8,
 
 JUDGING_SEEDS = range(200, 215)
 TEN_SEEDS = range(200, 210)
+FRESH_SEEDS = range(210, 230)
+"""For a claim that is judged once more: none of these was run before in its setting."""
 SIX_SEEDS = range(200, 206)
 THREE_SEEDS = range(200, 203)
 """Where the unit of a claim is the task, more tasks say more than more seeds."""

@@ -246,7 +246,7 @@ def plan(figure: Figure, planned: Sequence[FigureRow]) -> list[dict[str, str]]:
             "sentence": claim.sentence,
             "method": claim.test.method,
             "controls": "; ".join(dict.fromkeys(control.sentence for control in claim.controls)),
-            "detects": claim.test.detects(planned, level),
+            "detects": claim.test.detects(planned, level / claim.looks),
         }
         for claim in figure.claims
     ]
