@@ -77,6 +77,12 @@ def _orders(row: Row) -> Row:
     return {**chain(row, 1.0), **waiting(row, until, True)}
 
 
+def _groups(row: Row) -> Row:
+    """A cost that follows the sum of prime powers, and for one size the size alone."""
+    until = 100 * row["size"] * row["prime_powers"] * (1 + 0.001 * row["seed"])
+    return {**chain(row, 1.0), **waiting(row, until, True)}
+
+
 def _isoparameter(row: Row) -> Row:
     return chain(row, {"shallowest": 0.7, "between": 0.3, "deepest": 0.0}[row["place"]])
 
@@ -129,6 +135,7 @@ AS_CLAIMED: dict[str, Callable[[Row], Row]] = {
     "ood-degradation": lambda row: {**chain(row, 0.7), "ood_gap_trend": -0.8 + 0.01 * row["seed"]},
     "methods": _methods,
     "orders": _orders,
+    "groups": _groups,
     "isoparameter": _isoparameter,
     "scatter": _scatter,
     "mlp-hints": _hints,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from math import comb
+from math import comb, log
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from internalize.figures.rates import (
     RateBetween,
 )
 from internalize.figures.rows import group
-from internalize.figures.waiting import CostsMore, GainsMore, Sooner
+from internalize.figures.waiting import AsSoon, CostsMore, CostsWith, GainsMore, Sooner
 
 Rows = list[dict[str, Any]]
 A, B, ALL = group("A", method="a"), group("B", method="b"), group("all")
@@ -313,6 +313,51 @@ def test_what_a_kind_of_order_costs() -> None:
     assert "ways to name" in test.detects(orders(lambda n, w: 1.0), 0.01)
 
 
+def groups(cost: Callable[[int, int, int], float]) -> Rows:
+    """Tasks of three sizes with a number each, four runs of every task; cost of (size, number, which task)."""
+    numbers = {8: (8, 6, 6), 9: (9, 6), 16: (16, 10, 8, 8, 8), 6: (5, 5)}
+    return [
+        {
+            "method": "a" if i == 0 else "b",
+            "task": f"{size}-{i}",
+            "size": size,
+            "number": number,
+            "iterations_until": 100 * size**2 * cost(size, number, i) * (1 + 0.01 * seed),
+            "happened": True,
+        }
+        for size, those in numbers.items()
+        for i, number in enumerate(those)
+        for seed in range(4)
+    ]
+
+
+WITH_NUMBER = CostsWith(group("all"), "number", strata="size")
+
+
+def test_what_a_number_of_a_task_costs() -> None:
+    """The unit is the task, within a size: 3 · 2 · 20 ways to deal out the numbers. By hand: a cost that
+    doubles with the number has the coefficient log 2."""
+    assert verdict(WITH_NUMBER, groups(lambda size, number, i: float(number))) == "confirmed"
+    assert verdict(WITH_NUMBER, groups(lambda size, number, i: 1 / number)) == "contradicted"
+    assert verdict(WITH_NUMBER, groups(lambda size, number, i: 1 + 0.1 * (i % 2))) == "inconclusive"
+    outcome = WITH_NUMBER.outcome_of(groups(lambda size, number, i: float(number)))
+    assert outcome is not None
+    assert outcome.data["coefficient"] == pytest.approx(log(2))
+    assert outcome.claimed == pytest.approx(1 / 120)
+    assert "120 ways" in WITH_NUMBER.detects(groups(lambda size, number, i: 1.0), 0.01)
+    same = [row for row in groups(lambda size, number, i: 1.0) if row["size"] == 6]
+    assert WITH_NUMBER.outcome_of(same) is None  # no two numbers to compare
+
+
+def test_times_that_are_the_same_within_a_factor() -> None:
+    test = AsSoon(A, B, 1.25)
+    assert verdict(test, times(50, 50)) == "confirmed"
+    assert verdict(test, times(20, 60)) == "contradicted"
+    assert verdict(test, times(60, 20)) == "contradicted"
+    assert verdict(test, times(100, 125, budget=999)) == "inconclusive"  # apart by the factor itself
+    assert verdict(test, times(50, 50, n=2)) == "inconclusive"
+
+
 def test_a_gain_that_differs_between_kinds() -> None:
     test = GainsMore(
         OTHERS, PRIMES, "order", after=group("wide", wide=True), before=group("narrow", wide=False)
@@ -448,6 +493,21 @@ def noisy_orders(generator: np.random.Generator) -> Rows:
     return orders(lambda n, wide: float(np.exp(0.3 * scatter[n, wide] + 0.1 * generator.normal())))
 
 
+def noisy_groups(generator: np.random.Generator) -> Rows:
+    """A scatter of each task that knows nothing of its number."""
+    scatter = {(size, i): generator.normal() for size in (6, 8, 9, 16) for i in range(5)}
+    return groups(lambda size, number, i: float(np.exp(0.3 * scatter[size, i])))
+
+
+def noisy_times(generator: np.random.Generator) -> Rows:
+    """Apart by the factor itself."""
+    return [
+        {"method": method, "iterations_until": mean * float(np.exp(0.1 * generator.normal())), "happened": True}
+        for method, mean in (("a", 1_250.0), ("b", 1_000.0))
+        for _ in range(8)
+    ]
+
+
 def drawn(generator: np.random.Generator, **rates: float) -> Rows:
     return [
         {"method": "a", "task": task, "succeeded": bool(generator.random() < rate)}
@@ -468,6 +528,8 @@ KINDS = {
     "GainsMore": Kind(
         GainsMore(OTHERS, PRIMES, "order", after=AFTER, before=BEFORE), noisy_orders, costs_of_primes(1.0, 0.5)
     ),
+    "CostsWith": Kind(WITH_NUMBER, noisy_groups, groups(lambda size, number, i: 1 / number)),
+    "AsSoon": Kind(AsSoon(A, B, 1.25), noisy_times, times(60, 20)),
     "Alike": Kind(
         Alike(A, "succeeded", "task", MARGIN),
         lambda generator: drawn(generator, C2=0.9, C3=0.9 - MARGIN),  # apart by the margin itself

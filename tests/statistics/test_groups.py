@@ -13,9 +13,9 @@ from internalize.statistics import (
     Rate,
     binomial,
     difference_of_means,
+    effect_of,
     fisher,
     holm,
-    indicator_effect,
     mean_against_zero,
     rates_differ_less,
     rates_differ_more,
@@ -168,12 +168,12 @@ def test_an_indicator_beside_a_trend() -> None:
     orders = list(range(10, 18))
     primes = [n in (11, 13, 17) for n in orders]
     x = [float(np.log(n)) for n in orders]
-    planted = indicator_effect([v + 0.5 * p for v, p in zip(x, primes, strict=True)], x, primes)
+    planted = effect_of(primes, [v + 0.5 * p for v, p in zip(x, primes, strict=True)], x)
     assert planted.coefficient == pytest.approx(0.5)
     assert planted.rises == pytest.approx(1 / 56)
     assert planted.falls == 1.0
     bumps = (0.02, -0.01, 0.01, 0.01, -0.02, 0.01, -0.01, 0.0)
-    only_n = indicator_effect([v + bump for v, bump in zip(x, bumps, strict=True)], x, primes)
+    only_n = effect_of(primes, [v + bump for v, bump in zip(x, bumps, strict=True)], x)
     assert abs(only_n.coefficient) < 0.02
     assert min(only_n.rises, only_n.falls) > 0.05
 
@@ -184,7 +184,7 @@ def test_an_indicator_against_least_squares_within_strata() -> None:
     kind = [True, False, False, True, False, True, False, False, True]
     strata = ["a"] * 3 + ["b"] * 6
     design = np.column_stack([x, [s == "a" for s in strata], [s == "b" for s in strata], kind]).astype(float)
-    found = indicator_effect(list(y), list(x), kind, strata)
+    found = effect_of(kind, list(y), list(x), strata)
     assert found.coefficient == pytest.approx(np.linalg.lstsq(design, y, rcond=None)[0][3])
     assert found.rises + found.falls >= 1
     ways = comb(3, 1) * comb(6, 3)
@@ -195,9 +195,9 @@ def test_the_interval_of_an_indicator_is_that_of_a_t_test() -> None:
     """Where nothing else explains y, the coefficient is a difference of means, and SciPy knows its interval."""
     kind = [True, False, False, True, False, True, False, False, True]
     y = list(np.random.default_rng(5).normal(size=9))
-    found = indicator_effect(y, [0.0] * 9, kind)
+    found = effect_of(kind, y)
     groups = [[value for value, own in zip(y, kind, strict=True) if own == side] for side in (True, False)]
     expected = stats.ttest_ind(*groups).confidence_interval(0.95)
     assert found.interval is not None
     assert (found.interval.low, found.interval.high) == pytest.approx((expected.low, expected.high))
-    assert indicator_effect([0.0, 1.0, 3.0], [0.0, 1.0, 2.0], [True, False, False]).interval is None
+    assert effect_of([True, False, False], [0.0, 1.0, 3.0], [0.0, 1.0, 2.0]).interval is None

@@ -110,6 +110,7 @@ WORDS = {
     "model.depth": "depth",
     "model.width": "width",
     "horizon": "T",
+    "prime_powers": "the sum of prime powers",
     "place": "task and T",
 }
 

@@ -16,9 +16,10 @@ from internalize.statistics import (
     Waiting,
     bootstrap,
     difference_of_means,
-    indicator_effect,
+    effect_of,
     log_rank,
     restricted_mean,
+    ways_to_deal,
 )
 from internalize.statistics.groups import RESAMPLES, least_split
 
@@ -159,7 +160,7 @@ class CostsMore:
         keys = list(units)
         sizes = [math.log(unit) for _, unit, _ in keys]
         kinds, strata = [costly for _, _, costly in keys], [stratum for stratum, _, _ in keys]
-        found = indicator_effect([fmean(units[key]) for key in keys], sizes, kinds, strata)
+        found = effect_of(kinds, [fmean(units[key]) for key in keys], sizes, strata)
         ends = (found.interval.low, found.interval.high) if found.interval else ()
         within = f" [{math.exp(ends[0]):.2f}, {math.exp(ends[1]):.2f}]" if ends else ""
         counts = f"{sum(kinds)} {self.costly.label}, {len(kinds) - sum(kinds)} {self.others.label}"
@@ -182,6 +183,117 @@ class CostsMore:
         if not all(sides) or 1 / ways > level:
             return UNDETECTABLE
         return f"the highest of {ways} ways to name so many {self.unit}s {self.costly.label}"
+
+
+@dataclass(frozen=True)
+class CostsWith:
+    """Tasks cost more, the larger a number of theirs is: log cost on the log of that number, within strata.
+
+    The unit is the task: the log costs of its runs are averaged (a run that never internalized counts with its
+    whole budget), and the numbers are permuted over the tasks of a stratum, such as all of one size.
+    """
+
+    group: Members
+    number: str
+    strata: str
+    unit: str = "task"
+    cost: str = "iterations_until"
+
+    @property
+    def groups(self) -> tuple[Members, ...]:
+        return (self.group,)
+
+    @property
+    def method(self) -> str:
+        return (
+            f"regression of log {in_words(self.cost)} internalized on the log of {in_words(self.number)}, over "
+            f"{self.group.label}, permuted over {self.unit}s within each {in_words(self.strata)}: rises"
+        )
+
+    def outcome_of(self, rows: Sequence[FigureRow]) -> TestOutcome | None:
+        units: dict[tuple[Any, Any, float], list[float]] = {}
+        for row in self.group.of(rows):
+            if row.get(self.cost) is not None:
+                key = row.get(self.strata), row[self.unit], row[self.number]
+                units.setdefault(key, []).append(math.log(row[self.cost]))
+        strata, numbers = [stratum for stratum, _, _ in units], [number for _, _, number in units]
+        if ways_to_deal(numbers, strata) < 2:
+            return None
+        found = effect_of(list(map(math.log2, numbers)), list(map(fmean, units.values())), strata=strata)
+        ends = (found.interval.low, found.interval.high) if found.interval else ()
+        within = f" [{math.exp(ends[0]):.2f}, {math.exp(ends[1]):.2f}]" if ends else ""
+        return TestOutcome(
+            claimed=found.rises,
+            opposite=found.falls,
+            numbers=f"cost × {math.exp(found.coefficient):.2f}{within} where {in_words(self.number)} is twice "
+            f"as large ({len(units)} {self.unit}s)",
+            data={"coefficient": found.coefficient, "interval": list(ends)},
+        )
+
+    def detects(self, planned: Sequence[FigureRow], level: float) -> str:
+        members = self.group.planned(planned)
+        units = {(row.get(self.strata), row[self.unit], row[self.number]) for row in members}
+        ways = ways_to_deal([number for _, _, number in units], [stratum for stratum, _, _ in units])
+        if 1 / ways > level:
+            return UNDETECTABLE
+        return f"the steepest of {ways} ways to deal out {in_words(self.number)}"
+
+
+@dataclass(frozen=True)
+class AsSoon:
+    """Two groups internalize at the same time: mean log times differ by less than a factor fixed beforehand."""
+
+    one: Members
+    other: Members
+    factor: float
+    time: str = "iterations_until"
+
+    @property
+    def groups(self) -> tuple[Members, ...]:
+        return self.one, self.other
+
+    @property
+    def method(self) -> str:
+        return (
+            f"two one-sided permutation tests of log {in_words(self.time)} internalized: {self.one.label} and "
+            f"{self.other.label} differ by less than a factor of {self.factor:g}"
+        )
+
+    def outcome_of(self, rows: Sequence[FigureRow]) -> TestOutcome | None:
+        one, other = (
+            [math.log(wait.time) for wait in waits_of(side.of(rows), self.time)] for side in self.groups
+        )
+        if not one or not other:
+            return None
+        margin = math.log(self.factor)
+        faster, slower = ([time + shift for time in one] for shift in (-margin, margin))
+        interval = bootstrap([one, other], _mean_difference)
+        return TestOutcome(
+            claimed=max(
+                difference_of_means(faster, other, "less"), difference_of_means(slower, other, "greater")
+            ),
+            opposite=min(
+                1.0,
+                2
+                * min(
+                    difference_of_means(faster, other, "greater"), difference_of_means(slower, other, "less")
+                ),
+            ),
+            numbers=f"{self.one.label} in {len(one)} runs, {self.other.label} in {len(other)}; time × "
+            f"{math.exp(_mean_difference([one, other])):.2f} [{math.exp(interval.low):.2f}, "
+            f"{math.exp(interval.high):.2f}]",
+            data={self.one.label: one, self.other.label: other},
+        )
+
+    def detects(self, planned: Sequence[FigureRow], level: float) -> str:
+        sizes = [len(members.planned(planned)) for members in self.groups]
+        if not all(sizes) or least_split(*sizes) > level:
+            return UNDETECTABLE
+        return f"times that spread by less than a factor of {self.factor:g}"
+
+
+def _mean_difference(groups: Sequence[Sequence[float]]) -> float:
+    return fmean(groups[0]) - fmean(groups[1])
 
 
 @dataclass(frozen=True)

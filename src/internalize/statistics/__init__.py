@@ -22,7 +22,7 @@ from internalize.statistics.intervals import (
     wilson,
 )
 from internalize.statistics.survival import LogRank, Waiting, kaplan_meier, log_rank, restricted_mean
-from internalize.statistics.trends import Trend, indicator_effect, spearman_trend
+from internalize.statistics.trends import Trend, effect_of, spearman_trend, ways_to_deal
 
 __all__ = [
     "SUCCESS",
@@ -35,9 +35,9 @@ __all__ = [
     "bootstrap",
     "clopper_pearson",
     "difference_of_means",
+    "effect_of",
     "fisher",
     "holm",
-    "indicator_effect",
     "kaplan_meier",
     "log_rank",
     "mean_against_zero",
@@ -49,5 +49,6 @@ __all__ = [
     "restricted_mean",
     "spearman_trend",
     "stratified_difference",
+    "ways_to_deal",
     "wilson",
 ]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations, product
+from itertools import product
 from typing import TYPE_CHECKING
 
 from internalize.statistics.groups import RESAMPLES
@@ -53,8 +54,8 @@ def spearman_trend(x: Sequence[float], y: Sequence[float], strata: Sequence[Hash
 
 
 @dataclass(frozen=True)
-class IndicatorEffect:
-    """What belonging to a kind adds to y, at equal x: a coefficient and the one-sided p-values of its sign."""
+class Effect:
+    """What one more of a cause adds to y, at equal x: a coefficient and the one-sided p-values of its sign."""
 
     coefficient: float
     interval: Interval | None
@@ -63,46 +64,48 @@ class IndicatorEffect:
     falls: float
 
 
-def indicator_effect(
+def effect_of(
+    cause: Sequence[float],
     y: Sequence[float],
-    x: Sequence[float],
-    kind: Sequence[bool],
+    x: Sequence[float] | None = None,
     strata: Sequence[Hashable] | None = None,
     level: float = 0.95,
-) -> IndicatorEffect:
-    """Least squares of y on x, an intercept for each stratum, and an indicator that is permuted within strata.
+) -> Effect:
+    """Least squares of y on x, an intercept for each stratum, and the cause, which is permuted within strata.
 
-    One entry for each unit that the claim speaks of, such as the order of a counter: seeds are averaged before.
-    All ways to deal out the indicator are tried where there are at most RESAMPLES, else so many are drawn.
+    cause: a number, or an indicator such as being prime. One entry for each unit that the claim speaks of, such
+    as the order of a counter: seeds are averaged before. All ways to deal out the cause are tried where there
+    are at most RESAMPLES, else so many are drawn.
     """
     import numpy as np
 
     labels = list(strata) if strata is not None else [0] * len(y)
-    if not len(y) == len(x) == len(kind) == len(labels):
-        raise ValueError("needs as many x, kinds and strata as y")
+    beside = [] if x is None else [np.asarray(x, dtype=float)]
+    if any(len(given) != len(y) for given in (cause, labels, *beside)):
+        raise ValueError("needs as many causes, x and strata as y")
     values = np.asarray(y, dtype=float)
     known = np.column_stack(
         [
-            np.asarray(x, dtype=float),
+            *beside,
             *(np.array([own == label for own in labels], float) for label in dict.fromkeys(labels)),
         ]
     )
     projection = known @ np.linalg.pinv(known)
     rest = values - projection @ values  # y without what x and the strata explain
 
-    def fit(indicator: np.ndarray) -> tuple[float, float]:
-        """The coefficient, and how well the indicator fits the rest, by which ways are compared."""
-        alone = indicator - projection @ indicator
+    def fit(dealt: np.ndarray) -> tuple[float, float]:
+        """The coefficient, and how well the cause fits the rest, by which ways are compared."""
+        alone = dealt - projection @ dealt
         size = float(np.linalg.norm(alone))
         return (float(alone @ rest) / size**2, float(alone @ rest) / size) if size > 1e-6 else (0.0, 0.0)
 
-    indicator = np.asarray(kind, dtype=float)
-    coefficient, observed = fit(indicator)
-    drawn = np.array([fit(way)[1] for way in _ways_to_deal(kind, labels)])
+    own = np.asarray(cause, dtype=float)
+    coefficient, observed = fit(own)
+    drawn = np.array([fit(way)[1] for way in _ways_to_deal(own, labels)])
     slack = 1e-9 * (1 + abs(observed))
     rises, falls = ((side).mean() for side in (drawn >= observed - slack, drawn <= observed + slack))
-    interval = _students(values, np.column_stack([known, indicator]), coefficient, level)
-    return IndicatorEffect(coefficient, interval, float(rises), float(falls))
+    interval = _students(values, np.column_stack([known, own]), coefficient, level)
+    return Effect(coefficient, interval, float(rises), float(falls))
 
 
 def _students(y: np.ndarray, design: np.ndarray, coefficient: float, level: float) -> Interval | None:
@@ -120,21 +123,42 @@ def _students(y: np.ndarray, design: np.ndarray, coefficient: float, level: floa
     return Interval(coefficient - half, coefficient + half)
 
 
-def _ways_to_deal(kind: Sequence[bool], labels: Sequence[Hashable]) -> Iterator[np.ndarray]:
-    """The indicator in every order within each stratum, or in RESAMPLES drawn ones and its own."""
+def ways_to_deal(values: Sequence[float], labels: Sequence[Hashable]) -> int:
+    """In how many ways the values can be dealt out again within each stratum; equal ones are one."""
+    parts = [
+        [value for value, own in zip(values, labels, strict=True) if own == label] for label in set(labels)
+    ]
+    return math.prod(_arrangements_of(part) for part in parts)
+
+
+def _arrangements_of(values: Sequence[float]) -> int:
+    return math.factorial(len(values)) // math.prod(map(math.factorial, Counter(values).values()))
+
+
+def _arrangements(values: Sequence[float]) -> Iterator[tuple[float, ...]]:
+    """Every order of the values, each once."""
+    if not values:
+        yield ()
+    for first in sorted(set(values)):
+        rest = list(values)
+        rest.remove(first)
+        for others in _arrangements(rest):
+            yield first, *others
+
+
+def _ways_to_deal(own: np.ndarray, labels: Sequence[Hashable]) -> Iterator[np.ndarray]:
+    """The cause in every order within each stratum, or in RESAMPLES drawn ones and its own."""
     import numpy as np
 
-    parts = [[i for i, own in enumerate(labels) if own == label] for label in dict.fromkeys(labels)]
-    counts = [sum(kind[i] for i in part) for part in parts]
-    if math.prod(math.comb(len(part), count) for part, count in zip(parts, counts, strict=True)) <= RESAMPLES:
-        each = [list(combinations(part, count)) for part, count in zip(parts, counts, strict=True)]
-        for choice in product(*each):
-            way = np.zeros(len(kind))
-            way[[i for chosen in choice for i in chosen]] = 1.0
+    parts = [[i for i, label in enumerate(labels) if label == wanted] for wanted in dict.fromkeys(labels)]
+    if ways_to_deal(own.tolist(), labels) <= RESAMPLES:
+        for dealt in product(*(list(_arrangements(own[part].tolist())) for part in parts)):
+            way = np.empty(len(own))
+            for part, values in zip(parts, dealt, strict=True):
+                way[part] = values
             yield way
         return
     generator = np.random.default_rng(0)  # a test gives the same answer every time
-    own = np.asarray(kind, dtype=float)
     yield own
     for _ in range(RESAMPLES):
         way = own.copy()

@@ -22,6 +22,7 @@ NAMES = (
     "ood-degradation",
     "methods",
     "orders",
+    "groups",
     "isoparameter",
     "scatter",
     "mlp-hints",

@@ -53,8 +53,8 @@ CLAIMS = [
         MeanBeyond(LEFT, "ood_gap_trend", "below", by="task"),
         chain_learned(LEFT, by="task"),
         headline=True,
-        # first at C_3 T=17, C_4 T=13 and C_5 T=12, where nothing was shown; then at T=25 on seeds 200 … 209, where
-        # 10 runs of each task were too few for a second look
+        # first at C_3 T=17, C_4 T=13 and C_5 T=12, where nothing was shown; then at T=25 on seeds 200 … 209,
+        # where 10 runs of each task were too few for a second look
         looks=3,
     ),
 ]

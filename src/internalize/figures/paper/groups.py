@@ -1,0 +1,133 @@
+"""Theorem 3, trained: does the sum of prime powers, by which the construction is as wide, say what a group
+costs?"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from internalize.constructions.counter import prime_powers
+from internalize.display.charts import task_name, waiting_marks
+from internalize.display.plots import INK, new_figure
+from internalize.figures.cases import (
+    PAPER,
+    PAPER_SEEDS,
+    RECIPE,
+    SIX_SEEDS,
+    SMOKE,
+    SMOKE_SEEDS,
+    THREE_SEEDS,
+    Grid,
+    Tiers,
+)
+from internalize.figures.claims import Claim, PositiveControl, chain_learned
+from internalize.figures.figure import DrawingMaterial, Figure
+from internalize.figures.rows import FigureRow, chain_columns, group
+from internalize.figures.waiting import AsSoon, CostsWith, Sooner, waits_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.figure import Figure as Drawing
+
+SHORT, LONG = replace(RECIPE, horizon=8), replace(RECIPE, horizon=10)
+"""The horizons and the wider MLP of the figure `orders`, so that both share the runs of counters."""
+OF_16 = ["C16", "C2xC8", "C4xC4", "C2xC2xC4", "C2xC2xC2xC2"]
+SMALL = ["C8", "C2xC4", "C2xC2xC2", "C9", "C3xC3"]
+LARGE = ["C12", "C2xC6", "C18", "C3xC6"]
+SAME = ["C6", "C2xC3"]
+"""One group under two names: what differs between its runs is chance."""
+
+TIERS: Tiers = {
+    "smoke": [Grid(SMOKE, {"task": ["C4", "C2xC2"]}, seeds=SMOKE_SEEDS)],
+    "laptop": [
+        Grid(SHORT, {"task": OF_16}, seeds=SIX_SEEDS),
+        Grid(LONG, {"task": SAME}, seeds=SIX_SEEDS),
+        Grid(LONG, {"task": SMALL}, seeds=THREE_SEEDS),
+        Grid(SHORT, {"task": LARGE}, seeds=THREE_SEEDS),
+    ],
+    "paper": [Grid(PAPER, {"task": [*SAME, *SMALL, *LARGE, *OF_16]}, seeds=PAPER_SEEDS)],
+}
+
+ALL = group("all groups")
+UNDER_TWO_NAMES = group("C_2×C_3", task="C2xC3"), group("C_6", task="C6")
+SAME_TIME = 1.25
+"""Times that differ by less than this factor are the same: fixed beforehand."""
+LEARNED = chain_learned(ALL, by="task")
+CLAIMS = [
+    Claim(
+        "cost-follows-prime-powers",
+        "Among groups of one size, those with a larger sum of prime powers, by which theorem 3 is wider, cost "
+        "more to internalize (not in the paper).",
+        CostsWith(ALL, "prime_powers", strata="size"),
+        LEARNED,
+    ),
+    Claim(
+        "products-before-c16",
+        "C_4×C_4 and C_2×C_8 are internalized sooner than C_16, which has as many elements and one part "
+        "(not in the paper).",
+        Sooner(group("C_4×C_4 and C_2×C_8", task=("C4xC4", "C2xC8")), group("C_16", task="C16"), strata="size"),
+        LEARNED,
+    ),
+    Claim(
+        "another-name-is-no-other-group",
+        "C_2×C_3 is C_6 under other names: both are internalized after the same time (a placebo).",
+        AsSoon(*UNDER_TWO_NAMES, SAME_TIME),
+        [*LEARNED, *(PositiveControl("it is internalized", side, "internalized") for side in UNDER_TWO_NAMES)],
+    ),
+]
+
+
+def columns(row: FigureRow, cases: Sequence[FigureRow]) -> dict[str, Any]:
+    """size: elements of the group; prime_powers: the sum over its cyclic parts of prime power order."""
+    orders = [int(part.removeprefix("C")) for part in row["task"].split("x")]
+    size = 1
+    for order in orders:
+        size *= order
+    total = sum(power for order in orders for power in prime_powers(order))
+    return {**chain_columns(row, cases), "size": size, "prime_powers": total}
+
+
+def draw(material: DrawingMaterial) -> Drawing:
+    """One mark for each run at the time when it had internalized; groups of one size stand together."""
+    places = sorted({(row["size"], row["prime_powers"], row["task"]) for row in material.rows})
+    figure, axis = new_figure(1, 1, width=max(6.0, 0.62 * len(places) + 1.5), height=4.2)
+    names = [f"{task_name(task)}\n{total}" for _, total, task in places]
+    waits = [waits_of(group("", task=task).of(material.rows)) for _, _, task in places]
+    waiting_marks(axis, names, {"": waits})
+    axis.tick_params(axis="x", labelsize=8)
+    axis.set_xlim(-0.6, len(places) - 0.4)
+    sizes = [size for size, _, _ in places]
+    for place, size in enumerate(sizes):
+        if place and size == sizes[place - 1]:
+            continue
+        if place:
+            axis.axvline(place - 0.5, color=INK, linewidth=1.0, linestyle=":")
+        horizon = group("", size=size).of(material.rows)[0]["horizon"]
+        told = f"{size} elements\nT = {horizon}"
+        axis.annotate(told, (place - 0.45, 0.98), xycoords=("data", "axes fraction"), fontsize=8, va="top")
+    axis.margins(y=0.25)
+    axis.set_xlabel("group, and the sum of its prime powers")
+    return figure
+
+
+FIGURE = Figure(
+    name="groups",
+    paper="Theorem 3, trained; not in the paper",
+    shows="what groups of one size cost, by the sum of prime powers of theorem 3",
+    tiers=TIERS,
+    draw=draw,
+    caption=(
+        "Iterations until the left curriculum had internalized: one mark for each run, open where it never did "
+        "within its budget. Groups of one size have equally many states, symbols and inputs; below each stands "
+        "the sum of its prime powers, by which the transformer of theorem 3 is as wide. Times are comparable "
+        "within one size alone."
+    ),
+    claims=CLAIMS,
+    notes=[
+        "Theorem 3 is about counters. Its construction serves every product of counters: one adder for each "
+        "part of prime power order, and another unembedding.",
+        "Primes have no product of their size beside them: here nothing but the sum differs within a size.",
+    ],
+    columns=columns,
+)
