@@ -80,13 +80,24 @@ def test_a_table_that_is_cut_is_refused(made: Path, tmp_path: Path, capsys: pyte
     assert "recorded: no folder" in capsys.readouterr().err
 
 
-def test_a_figure_of_curves_wants_its_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    figure = ["figure", "ood-degradation", "--tier", "smoke", "--workers", "1", "--quiet"]
+@pytest.mark.parametrize("name", ["ood-degradation", "mlp-hints"])
+def test_a_figure_of_curves_is_drawn_again_from_its_tables(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without its runs, the same picture; without its table of curves, nothing is written."""
+    figure = ["figure", name, "--tier", "smoke", "--workers", "1", "--quiet"]
     first = ["--out", str(tmp_path / "runs"), "--results", str(tmp_path / "results")]
     assert main([*figure, *first]) == 0
     again = ["--out", str(tmp_path / "empty"), "--results", str(tmp_path / "again")]
-    assert main([*figure, *again, "--recorded", str(tmp_path / "results")]) == 2
-    assert "draws curves" in capsys.readouterr().err
+    assert main([*figure, *again, "--recorded", str(tmp_path / "results")]) == 0
+    made, redrawn = (tmp_path / results / f"{name}-smoke" for results in ("results", "again"))
+    for file in (f"{name}.png", f"{name}-curves.csv"):
+        assert (redrawn / file).read_bytes() == (made / file).read_bytes()
+    (made / f"{name}-curves.csv").unlink()
+    elsewhere = ["--out", str(tmp_path / "empty"), "--results", str(tmp_path / "third")]
+    assert main([*figure, *elsewhere, "--recorded", str(tmp_path / "results")]) == 2
+    assert "recorded: this figure draws curves, and no table has that of " in capsys.readouterr().err
+    assert not list((tmp_path / "third").rglob("*.*"))
 
 
 def test_runs_for_later_are_not_looked_at_before_all_of_them_are_there() -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 PAPER_TIER: Tier = "paper"
 Columns = Callable[[FigureRow, Sequence[FigureRow]], dict[str, Any]]
 ColumnsOfRun = Callable[[FigureRow, Run], dict[str, Any]]
+Curve = Sequence[Mapping[str, Any]]
+"""Points that were measured on the way of a run, in order."""
 
 
 @dataclass(frozen=True)
@@ -46,12 +48,19 @@ class DrawingMaterial:
     """One for each finished run, with derived columns; of a figure without runs, whatever it computes."""
     out: Path
     """The folder that holds the runs."""
+    curves: Mapping[str, Curve] = field(default_factory=dict)
+    """By the run's name: what the figure's `curve_of_run` takes from it."""
 
     def run(self, row: FigureRow) -> Run:
         folder = self.out / row["run"]
-        needed = "this figure draws curves, which the tables of finished figures do not hold: train its runs"
-        require(folder.is_dir(), "recorded", needed)
+        require(folder.is_dir(), "recorded", f"this figure is drawn from run folders: train {row['run']}")
         return Run(folder)
+
+    def curve(self, row: FigureRow) -> Curve:
+        """Of a run that is here, or that a table of curves knows."""
+        needed = f"this figure draws curves, and no table has that of {row['run']}: train its runs"
+        require(row["run"] in self.curves, "recorded", needed)
+        return self.curves[row["run"]]
 
     def evaluations(self, row: FigureRow) -> list[dict[str, Any]]:
         """What was measured on the way, in order."""
@@ -83,6 +92,9 @@ class Figure:
     """Columns from a row's own fields, given all cases of the tier; also for cases that have not run."""
     columns_of_run: ColumnsOfRun = chain_outcomes
     """Further columns of a finished run, from its folder."""
+    curve_of_run: Callable[[Run], Curve] | None = None
+    """Of a figure that draws curves: its points of a finished run. They are kept in a table beside the picture,
+    so that it can be drawn again when the run is gone."""
     table: Callable[[Tier], list[dict[str, Any]]] | None = None
     """Of a figure that needs no runs: its rows."""
     keeps_stages: bool = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from internalize.figures.figure import Figure
 from internalize.figures.paper import NAMES, VERDICT, find_figure
 from internalize.runs.storage import read_json, require_shape
 from internalize.sweeps import Case
-from internalize.sweeps.recorded import Recorded, RecordedRun, recorded_in, recorded_row
+from internalize.sweeps.recorded import RUN, Recorded, RecordedRun, recorded_in, recorded_row, table_rows
 
 EARLY = "not_judged_yet"
 """A table's column that marks runs for later whose siblings were not all there when it was written."""
@@ -34,6 +34,20 @@ def recorded_runs(results: Path, figure: Figure) -> dict[str, RecordedRun]:
             table = results / folder / f"{name}.csv"
             if table.is_file():
                 found = {**recorded_in(table), **found}
+    return found
+
+
+def curves_beside(table: Path) -> Path:
+    """The table of the curves whose runs a table holds."""
+    return table.with_name(f"{table.stem}-curves.csv")
+
+
+def recorded_curves(tables: Iterable[Path]) -> dict[str, list[dict[str, Any]]]:
+    """By the run's name: the points in the tables of curves that stand beside these tables."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for path in map(curves_beside, dict.fromkeys(tables)):
+        for point in table_rows(path) if path.is_file() else ():
+            found.setdefault(point.pop(RUN), []).append(point)
     return found
 
 

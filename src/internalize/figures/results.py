@@ -16,9 +16,16 @@ from internalize.display.terminal import duration
 from internalize.errors import Interrupted, require
 from internalize.figures.cases import Tier, in_progress, planned_rows, varied
 from internalize.figures.claims import Claim, Judgement, judge, strictest_level
-from internalize.figures.figure import PAPER_TIER, DrawingMaterial, Figure
+from internalize.figures.figure import PAPER_TIER, Curve, DrawingMaterial, Figure
 from internalize.figures.paper import VERDICT
-from internalize.figures.recorded import EARLY, provenance_of, recorded_runs, rows_of_tables
+from internalize.figures.recorded import (
+    EARLY,
+    curves_beside,
+    provenance_of,
+    recorded_curves,
+    recorded_runs,
+    rows_of_tables,
+)
 from internalize.figures.rows import FigureRow
 from internalize.runs.folder import Run
 from internalize.runs.location import runs_folder
@@ -141,7 +148,17 @@ def read(figure: Figure, tier: Tier, out: Path, recorded: Recorded | None = None
         if tier != "smoke"
         else []
     )
-    return Made(figure, tier, sweep, DrawingMaterial(tier, rows, out), missing, judged, early, tables)
+    material = DrawingMaterial(tier, rows, out, _curves(figure, [*rows, *early], out, tables))
+    return Made(figure, tier, sweep, material, missing, judged, early, tables)
+
+
+def _curves(figure: Figure, rows: Sequence[FigureRow], out: Path, tables: Sequence[Path]) -> dict[str, Curve]:
+    """By the run's name, of a figure that draws curves: from the run's folder, or else from a table."""
+    if figure.curve_of_run is None:
+        return {}
+    told = recorded_curves(tables)
+    here = (out / row[RUN] for row in rows)
+    return {**told, **{folder.name: figure.curve_of_run(Run(folder)) for folder in here if folder.is_dir()}}
 
 
 def cost_of_claim(figure: Figure, tier: Tier, claim: Claim) -> str:
@@ -169,7 +186,7 @@ def results_folder(results: Path, figure: Figure, tier: Tier) -> Path:
 
 
 def write(made: Made, folder: Path, draw: bool = True) -> list[Path]:
-    """NAME.png, .svg, .pdf and .csv, and verdict.json; the verdict comes last, when all else is there.
+    """NAME.png, .svg, .pdf and .csv, NAME-curves.csv, and verdict.json: last, when all else is there.
 
     Without any run there is nothing to draw: then the verdict alone, with all claims planned. draw: otherwise
     the verdict alone, too.
@@ -185,6 +202,10 @@ def write(made: Made, folder: Path, draw: bool = True) -> list[Path]:
         rows = [*made.material.rows, *({**row, EARLY: True} for row in made.early)]
         write_csv(Table([flat(dict(row)) for row in rows]), table)
         written.append(table)
+        if curves := made.material.curves:
+            points = [{RUN: row[RUN], **point} for row in rows for point in curves.get(row[RUN], ())]
+            write_csv(Table(points), curves_beside(table))
+            written.append(curves_beside(table))
     record = verdict_record(made)
     if not draw:  # the picture is as it was, and so is what it shows
         with suppress(OSError, ValueError):

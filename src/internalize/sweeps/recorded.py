@@ -38,13 +38,16 @@ Recorded = Mapping[str, RecordedRun]
 
 def recorded_in(table: Path | None) -> dict[str, RecordedRun]:
     """The runs of a table; none where there is no table."""
-    if table is None:
-        return {}
+    return {} if table is None else {row[RUN]: RecordedRun(table, row) for row in table_rows(table)}
+
+
+def table_rows(table: Path) -> list[dict[str, Any]]:
+    """The rows of a table that names a run in each, as text was turned back into values."""
     reader = csv.DictReader(io.StringIO(read_text(table, "recorded", LARGEST_JSON), newline=""))
     rows, named = list(reader), RUN in (reader.fieldnames or ())
     if not named or any(None in row or None in row.values() or not row[RUN] for row in rows):
         raise BadInput("recorded", f"{table} is not a table of runs: a row is cut, or has no run's name")
-    return {row[RUN]: RecordedRun(table, {name: _value(text) for name, text in row.items()}) for row in rows}
+    return [{name: text if name == RUN else _value(text) for name, text in row.items()} for row in rows]
 
 
 def _value(text: str) -> Any:

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from internalize.figures.cases import JUDGING_SEEDS, Grid, Tiers
 from internalize.figures.claims import MOSTLY, Claim, PositiveControl
-from internalize.figures.figure import DrawingMaterial, Figure, nothing_more
+from internalize.figures.figure import Curve, DrawingMaterial, Figure, nothing_more
 from internalize.figures.numbers import MeanBeyond
 from internalize.figures.rates import RateAbove
 from internalize.figures.rows import NEAR_CHANCE, FigureRow, group
 from internalize.kinds.hints.config import HintsConfig, HintsEvaluation
+from internalize.runs.folder import Run
 from internalize.statistics import SUCCESS
 
 if TYPE_CHECKING:
@@ -89,16 +90,23 @@ def columns(row: FigureRow, cases: Sequence[FigureRow]) -> dict[str, Any]:
     }
 
 
+def accuracies(run: Run) -> Curve:
+    """What the picture shows of a run."""
+    return [{name: row[name] for name in ("step", "samples", "accuracy")} for row in run.metrics("evaluation")]
+
+
 def draw(material: DrawingMaterial) -> Drawing:
     """Accuracy without hints over training samples, a line for each run."""
     from internalize.display.plots import draw_hint_accuracy
-    from internalize.kinds.hints.commands import curve_rows, curves, in_order
 
     first = material.rows[0]
-    rows = [row for row in material.rows if row["d"] == first["d"]]
-    runs = in_order([material.run(row) for row in rows])
     title = f"Parity of {first['k']} of {first['d']} bits"
-    return draw_hint_accuracy(curves(curve_rows(runs)), first["label_noise"], title)
+    curves = {
+        method: [[(point["samples"], point["accuracy"]) for point in material.curve(row)] for row in rows]
+        for method in METHODS
+        if (rows := group("", method=method, d=first["d"]).of(material.rows))
+    }
+    return draw_hint_accuracy(curves, first["label_noise"], title)
 
 
 FIGURE = Figure(
@@ -119,4 +127,5 @@ FIGURE = Figure(
     ],
     columns=columns,
     columns_of_run=nothing_more,
+    curve_of_run=accuracies,
 )

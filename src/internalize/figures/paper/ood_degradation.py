@@ -22,7 +22,7 @@ from internalize.figures.cases import (
     with_horizons,
 )
 from internalize.figures.claims import Claim, chain_learned
-from internalize.figures.figure import DrawingMaterial, Figure
+from internalize.figures.figure import Curve, DrawingMaterial, Figure
 from internalize.figures.numbers import MeanBeyond
 from internalize.figures.rows import FigureRow, chain_outcomes, group, stage_ends
 from internalize.runs.folder import Run
@@ -76,6 +76,13 @@ def ood_columns(row: FigureRow, run: Run) -> dict[str, Any]:
     return {**chain_outcomes(row, run), "ood_gap_trend": trend, "stages_kept": len(gaps)}
 
 
+def ends_of_stages(run: Run) -> Curve:
+    """What the picture shows of a run."""
+    ends = stage_ends(list(run.metrics("evaluation"))).values()
+    shown = ("stage", "iteration", "id_target_accuracy", "ood_target_accuracy")
+    return [{name: end[name] for name in shown} for end in ends]
+
+
 def draw(material: DrawingMaterial) -> Drawing:
     """A panel for each task and curriculum, with every seed; faint where the trend of the claim has ended."""
     places = list(dict.fromkeys((row["task"], row["method"]) for row in material.rows))
@@ -83,7 +90,7 @@ def draw(material: DrawingMaterial) -> Drawing:
     figure, axes = new_figure(1, len(places), squeeze=False, sharey=True, **size)
     for axis, (task, method) in zip(axes[0], places, strict=True):
         rows = group("", task=task, method=method).of(material.rows)
-        ends = [list(stage_ends(material.evaluations(row)).values()) for row in rows]
+        ends = [material.curve(row) for row in rows]
         accuracy_over_stages(axis, ends, [row["stages_kept"] for row in rows], rows[0]["chance"])
         if method == "left":
             axis.set_xlabel("stage t: the answer begins with q$_t$")
@@ -111,4 +118,5 @@ FIGURE = Figure(
         "proves no trend.",
     ],
     columns_of_run=ood_columns,
+    curve_of_run=ends_of_stages,
 )
