@@ -160,6 +160,20 @@ def test_what_a_wide_mlp_costs_in_operations() -> None:
     )
 
 
+def test_depth_at_equal_parameters() -> None:
+    document = text_of("docs/figures.md")
+    for depth, shape in (("1", "64, 256"), ("2", "48, 160"), ("4", "32, 128")):
+        here = [row for row in rows_of("isoparameter/isoparameter.csv") if row["model.depth"] == depth]
+        times = numbers(here, "iterations_until")
+        cells = [
+            count(here),
+            f"{median(times):,.0f} ({spread(times, ',.0f')})",
+            f"{fmean(numbers(here, 'operations_until')):.3g}".replace("e+", "e"),
+            spread(numbers(here, "ood_accuracy", 0.01), ".1f"),
+        ]
+        assert f"| {depth} | {shape} | {' | '.join(cells)} |" in document
+
+
 def test_what_the_demo_shows() -> None:
     runs = [json.loads(text_of(f"results/demo/seed-{seed}.json")) for seed in range(10)]
     ways = {"cot": "out loud (CoT)", "e2e": "at once, untaught (E2E)", "left": "words taken away (left)"}
