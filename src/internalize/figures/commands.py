@@ -273,11 +273,12 @@ def status(
     later: bool = False,
 ) -> Status:
     """recorded: runs that a table knows; they count as done. later: with the runs that are only planned."""
-    there, costs = _folders(out), Costs(Execution())
+    known_runs = recorded or {}
+    there, costs = _labels(out, known_runs), Costs(Execution())
     planned, known, seconds = 0, [], 0.0
     for shape, seeds in shapes_of(figure.grids(tier), later):
         configs = [replace(shape, seed=seed) for seed in seeds]  # type: ignore[type-var]
-        found = [_seconds_taken(config, out, there, recorded or {}) for config in configs]
+        found = [_seconds_taken(config, out, there, known_runs) for config in configs]
         taken = [entry for entry in found if entry is not None]
         waiting = len(configs) - len(taken)
         planned += len(configs)
@@ -287,15 +288,16 @@ def status(
     return Status(planned, len(known), seconds / usable_cores())
 
 
-def _folders(out: Path) -> set[str]:
-    """The readable parts of the names of all run folders."""
-    return {path.name.rpartition("-")[0] for path in out.iterdir() if path.is_dir()} if out.is_dir() else set()
+def _labels(out: Path, recorded: Recorded) -> set[str]:
+    """The readable parts of the names of all runs, in the folder and in tables."""
+    folders = [path.name for path in out.iterdir() if path.is_dir()] if out.is_dir() else []
+    return {name.rpartition("-")[0] for name in (*folders, *recorded)}
 
 
 def _seconds_taken(config: ExperimentConfig, out: Path, there: set[str], recorded: Recorded) -> float | None:
     """How long the run took; None if it is not done. Hashes are made only where a name fits."""
     # labels of the paper's own tasks go into a folder's name as they are
-    if kind_of(config).results.label(config) not in there and not recorded:
+    if kind_of(config).results.label(config) not in there:
         return None
     folder = prepare(config).folder(out)
     found = Run(folder).status()

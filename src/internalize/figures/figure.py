@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +26,7 @@ from internalize.figures.rows import (
     chain_outcomes,
     scale_of,
 )
+from internalize.kinds import prepare
 from internalize.runs.folder import Run
 from internalize.sweeps import Sweep
 
@@ -142,11 +143,13 @@ class Figure:
 
         return [dotted_fields(config) for config, _ in shapes_of(self.tiers[PAPER_TIER])]
 
-    def differences(self, tier: Tier) -> list[str]:
-        """What this tier has other than the paper."""
+    def differences(self, tier: Tier, runs: Collection[str] | None = None) -> list[str]:
+        """What this tier has other than the paper. runs: the names of those that are there; all if not given."""
         if tier == PAPER_TIER or self.table is not None or PAPER_TIER not in self.tiers:
             return []
         ours, paper = (shapes_of(self.tiers[which], later=True) for which in (tier, PAPER_TIER))
+        if runs is not None:  # a shape for later that nobody has run differs from nothing yet
+            ours = [shape for shape in ours if prepare(shape[0]).folder(Path()).name in runs]
         return differences(ours, paper)
 
     def caption_lines(self, tier: Tier) -> list[str]:

@@ -77,7 +77,7 @@ class FiguresArguments:
     out: Path = field(default_factory=runs_folder)
     """Folder that holds the run folders."""
     results: Path = Path("results")
-    """Folder of the finished figures."""
+    """Folder of the finished figures; a run that has a row in one of their tables counts as done."""
     json: bool = False
     """Print one JSON object, last."""
 
@@ -93,7 +93,7 @@ def figures_command(arguments: FiguresArguments) -> None:
 
     table = TitledTable("Figures of the paper")
     for column in ("figure", "shows", *(LISTED if arguments.runs else ()), "claims"):
-        table.add_column(column)
+        table.add_column(column, no_wrap=column == "figure")  # a name that is cut cannot be typed
     for entry in entries:
         progress = (_progress(found) for found in entry.get("runs", {}).values())
         table.add_row(entry["figure"], entry["shows"], *progress, entry["verdicts"])
@@ -108,9 +108,11 @@ def _entry(name: str, arguments: FiguresArguments) -> dict[str, Any]:
     entry: dict[str, Any] = {"figure": name, "paper": told["paper"], "shows": told["shows"]}
     if arguments.runs:
         from internalize.figures.commands import status
+        from internalize.figures.recorded import recorded_runs
 
         figure = find_figure(name)
-        entry["runs"] = {tier: vars(status(figure, tier, arguments.out)) for tier in LISTED}
+        known = recorded_runs(arguments.results, figure) if arguments.results.is_dir() else {}
+        entry["runs"] = {tier: vars(status(figure, tier, arguments.out, known)) for tier in LISTED}
     return {**entry, "verdicts": _verdicts_told(arguments.results / name)}
 
 
