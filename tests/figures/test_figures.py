@@ -47,7 +47,8 @@ def test_a_figure_at_the_smoke_tier(
     record = json.loads(capsys.readouterr().out.splitlines()[-1])
     folder = tmp_path / f"{name}-smoke"
     written = {path.name for path in folder.iterdir()}
-    assert written == {"verdict.json", *(f"{name}.{kind}" for kind in ("png", "svg", "pdf", "csv"))}
+    curves = {f"{name}-curves.csv"} if find_figure(name).curve_of_run else set()
+    assert written == {"verdict.json", *(f"{name}.{kind}" for kind in ("png", "svg", "pdf", "csv")), *curves}
     assert record == json.loads((folder / "verdict.json").read_text())
     assert (record["claims"], record["judged"], record["runs"]["missing"]) == ([], False, [])
     assert {entry["claim"] for entry in record["plan"]} == {claim.name for claim in find_figure(name).claims}

@@ -144,7 +144,7 @@ class Figure:
         return [dotted_fields(config) for config, _ in shapes_of(self.tiers[PAPER_TIER])]
 
     def differences(self, tier: Tier, runs: Collection[str] | None = None) -> list[str]:
-        """What this tier has other than the paper. runs: the names of those that are there; all if not given."""
+        """What this tier has other than the paper. runs: the names of those that are there; all if None."""
         if tier == PAPER_TIER or self.table is not None or PAPER_TIER not in self.tiers:
             return []
         ours, paper = (shapes_of(self.tiers[which], later=True) for which in (tier, PAPER_TIER))

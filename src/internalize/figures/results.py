@@ -242,7 +242,7 @@ def verdict_record(made: Made) -> dict[str, Any]:
         "tier": tier,
         "caption": figure.caption,
         "notes": list(figure.notes),
-        "differences": figure.differences(tier, {row[RUN] for row in made.material.rows} or None),
+        "differences": figure.differences(tier, {row[RUN] for row in made.material.rows if RUN in row} or None),
         "judged": tier != "smoke",
         "claims": [judgement.to_json() for judgement in made.judgements],
         "plan": plan(figure, figure.planned(made.sweep)),
