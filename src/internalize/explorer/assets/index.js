@@ -10,6 +10,8 @@
     ["ID", "id"], ["OOD", "ood"], ["tokens", "tokens"], ["curve", "curve"], ["took", "seconds"],
   ];
   const NUMBERS = new Set(["T", "seed", "id", "ood", "tokens", "seconds"]);
+  const NAMED = new Set(["task", "T", "method", "seed"]);  // in the run's name too: narrow screens leave them out
+  const kindOf = (key) => [NUMBERS.has(key) && "number-column", (NAMED.has(key) || key === "curve") && "spare-column"].filter(Boolean).join(" ") || null;
   const chosen = { text: "", task: "", method: "", state: "", by: "run", down: false };
 
   function duration(seconds) {
@@ -43,12 +45,12 @@
   function draw() {
     const found = shown();
     element("lead").textContent = `${found.length.toLocaleString("en")} of ${runs.length.toLocaleString("en")} runs in ${folder}; ${found.filter((run) => run.internalized === true).length.toLocaleString("en")} of them internalized: they answer at once, and are right on more than 95 % of inputs.`;
-    const head = h("tr", {}, COLUMNS.map(([title, key]) => key === "curve" ? h("th", { scope: "col" }, title) : h("th", { scope: "col", "aria-sort": chosen.by === key ? (chosen.down ? "descending" : "ascending") : "none", class: NUMBERS.has(key) ? "number-column" : null },
+    const head = h("tr", {}, COLUMNS.map(([title, key]) => key === "curve" ? h("th", { scope: "col", class: kindOf(key) }, title) : h("th", { scope: "col", "aria-sort": chosen.by === key ? (chosen.down ? "descending" : "ascending") : "none", class: kindOf(key) },
       h("button", { type: "button", class: "link", onclick: () => { chosen.down = chosen.by === key ? !chosen.down : NUMBERS.has(key); chosen.by = key; draw(); } }, `${title}${chosen.by === key ? (chosen.down ? " ↓" : " ↑") : ""}`))));
     document.querySelector("#runs thead").replaceChildren(head);
     document.querySelector("#runs tbody").replaceChildren(...found.slice(0, 2000).map((run) => {
       const row = h("tr", { tabindex: 0, class: run.internalized === true ? "internalized" : null, onmouseenter: () => look(run), onfocus: () => look(run) },
-        COLUMNS.map(([, key]) => h("td", { class: NUMBERS.has(key) ? "number-column" : null }, key === "run" && run.explorer ? h("a", { href: run.explorer }, run.run) : key === "curve" ? spark(run) : cellText(run, key))));
+        COLUMNS.map(([, key]) => h("td", { class: kindOf(key) }, key === "run" && run.explorer ? h("a", { href: run.explorer }, run.run) : key === "curve" ? spark(run) : cellText(run, key))));
       return row;
     }));
     if (found.length > 2000) document.querySelector("#runs tbody").append(h("tr", {}, h("td", { colspan: COLUMNS.length }, `… and ${(found.length - 2000).toLocaleString("en")} more: filter to see them`)));
