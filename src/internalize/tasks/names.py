@@ -188,6 +188,8 @@ def _single(text: str, field: str) -> Semiautomaton:
 
 
 LARGEST_SHOWN = 40
+UNBOUNDED = 100_000
+"""Columns of a terminal on which every table fits."""
 
 
 @dataclass(frozen=True)
@@ -259,7 +261,13 @@ def _print_task(task: Semiautomaton) -> None:
         columns.append("answers")
         for row, said in zip(rows, task.outputs.tolist(), strict=False):
             row.append(names[said])
-    console.print(results_table("", columns, rows))
+    table = results_table("", columns, rows)
+    if console.measure(table, options=console.options.update(width=UNBOUNDED)).maximum <= console.width:
+        console.print(table)
+        return
+    console.print(f"for each state, where the symbols lead, in this order: {' '.join(columns[1:])}")
+    for row in rows:
+        console.print(f"  {row[0]}: {' '.join(row[1:])}")
 
 
 def _draw(task: Semiautomaton, out: Path) -> None:
