@@ -162,11 +162,13 @@ const Drawing = (() => {
       seen.add(`${from} ${to}`);
       parts.push(s("path", { d: arc(spot(from), spot(to), 0.16, radius), class: "edge" }));
     }));
-    const used = new Map(), steps = [];
+    const used = new Map(), steps = [], repeats = new Map();
+    for (let t = 1; t < walk.length; t++) repeats.set(`${walk[t - 1]} ${walk[t]}`, (repeats.get(`${walk[t - 1]} ${walk[t]}`) || 0) + 1);
+    const squeeze = Math.min(1, 5 / Math.max(1, ...repeats.values()));  // long walks repeat their steps: keep them in the picture
     for (let t = 1; t < walk.length; t++) {
       const from = walk[t - 1], to = walk[t], key = `${from} ${to}`, times = used.get(key) || 0;
       used.set(key, times + 1);
-      const path = from === to ? loop(spot(from), radius, times) : arc(spot(from), spot(to), 0.16 + 0.09 * times, radius);
+      const path = from === to ? loop(spot(from), radius, squeeze * times) : arc(spot(from), spot(to), 0.16 + 0.09 * squeeze * times, radius);
       const strength = 0.25 + 0.75 * (t / (walk.length - 1));
       steps.push(s("path", { d: path, class: `step${t === shown ? " shown" : ""}`, "stroke-opacity": t === shown ? 1 : strength.toFixed(2), "marker-end": "url(#head)" }));
     }
@@ -180,7 +182,7 @@ const Drawing = (() => {
     });
     const marker = s("defs", {}, s("marker", { id: "head", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 5, markerHeight: 5, orient: "auto-start-reverse" }, s("path", { d: "M0 0 L8 4 L0 8 z", class: "arrowhead" })));
     const label = `The walk: ${walk.map((q) => names[q]).join(", ")}`;
-    const reach = R + radius + (walk.some((q, t) => t && q === walk[t - 1]) ? 16 : 4), high = n === 2 ? 56 : reach;
+    const reach = R + radius + (walk.some((q, t) => t && q === walk[t - 1]) ? 24 : 4), high = n === 2 ? 56 : reach;
     place.replaceChildren(s("svg", { viewBox: `${-reach} ${-high} ${2 * reach} ${2 * high}`, role: "img", "aria-label": label, class: "diagram" }, marker, parts, steps, states));
   }
 
