@@ -23,6 +23,14 @@ Regime = Literal["theorem", "threshold"]
 # C d³ log(kT/δ), which the watch reports.
 STEPS_PER_D = 20
 BATCH_PER_D3 = 4
+DELTA = 0.05
+"""δ, the theorem's probability of failure, for the size of the batch it asks for."""
+
+
+def theorem_batch(d: int, k: int, steps: int) -> float:
+    """The examples that the theorem asks for, C d³ log(kT/δ), with the C of T = C d."""
+    return steps * d**2 * math.log(k * steps / DELTA)
+
 
 PAPER_BATCH = 1024
 PAPER_STEP_SIZE = 1e-3

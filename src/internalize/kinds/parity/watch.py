@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from internalize.contract import Json
-from internalize.kinds.parity.config import ParityConfig
+from internalize.kinds.parity.config import ParityConfig, theorem_batch
 from internalize.kinds.parity.descent import Descent, PhaseBatch
 from internalize.tasks.parity import HiddenParity
 
@@ -25,8 +25,6 @@ from internalize.tasks.parity import HiddenParity
 LAMBDA = 1 / 8
 """λ: what the smallest eigenvalue should be at least, and the rate of the contraction."""
 TRACKING = 1 / 100
-DELTA = 0.05
-"""δ, the theorem's probability of failure, for the size of the batch it asks for."""
 
 WORK = 4e8
 """Products that watching one row over one call may take; beyond, not every step is looked at."""
@@ -189,7 +187,7 @@ def phase_report(
     eigenvalues = torch.linalg.eigvalsh(empirical)
     error = float(torch.linalg.matrix_norm(empirical - population_gram(parity, d), 2))
     time = config.most_steps / d  # T = C d, with the C of the batch
-    wanted = time * d**3 * math.log(config.k * config.most_steps / DELTA)
+    wanted = theorem_batch(d, config.k, config.most_steps)
     highest = Extremes(*extremes.amax(0).tolist())
     lowest = float(extremes[:, 0].min())
     wrong = int((row_d != -parity.indicator(phase)).sum())
