@@ -154,5 +154,11 @@ EXCEPTIONS = defaultdict(
 )
 """Claims that cannot be judged where left succeeds a third of the time, as the paper has it: the control asks
 half."""
-LAPTOP_ALONE = defaultdict(lambda: NONE, {"left-vs-right": {"fixed-place-mends-right-again"}})
+LAPTOP_ALONE = defaultdict(
+    lambda: NONE,
+    {
+        "left-vs-right": {"fixed-place-mends-right-again"},
+        "parity-watch": {"fewer-examples-are-enough", "direct-training-fails"},
+    },
+)
 """Claims without a case at the paper's tier."""

@@ -114,6 +114,7 @@ def test_the_last_stage_that_passed() -> None:
 
 
 CELL = {
+    "kind": "chain",
     "task": "C2", "horizon": 25, "iterations": 50_000, "batch": 128, "model.width": 64, "model.mlp": None,
     "model.init_std": 0.1, "held_out": 0.05, "seed": 200, "schedule.kind": "fixed",
 }  # fmt: skip
@@ -133,9 +134,11 @@ def test_the_scale_of_a_case() -> None:
     assert scale(held_out=None) == "toy"
     assert scale(**{"model.width": 32}) == "premise kept, smaller"
     assert scale(task="C3", horizon=17) == "premise kept, smaller"
-    assert scale(ease=300) == "premise kept, smaller"  # the paper has no easy steps
-    assert scale(**{"optimizer.warmup": 200}) == "premise kept, smaller"
+    assert scale(ease=300) == "premise kept, our recipe"  # the paper has no easy steps
+    assert scale(**{"optimizer.warmup": 200}) == "premise kept, our recipe"
+    assert scale(task="C3", horizon=17, **{"schedule.kind": "controller"}) == "premise kept, our recipe"
     assert scale(horizon=12) == "toy"
     assert scale(task="C3", horizon=15) == "toy"
     assert scale_of_all(["the paper's own", "premise kept, smaller"]) == "premise kept, smaller"
+    assert scale_of_all(["premise kept, our recipe", "premise kept, smaller"]) == "premise kept, our recipe"
     assert scale_of_all(["the paper's own", "toy"]) == "toy"

@@ -117,8 +117,11 @@ class Claim:
     looks: int = 1
     """How often it was judged, each time on other runs. Who looks twice is fooled by chance twice as easily, so
     p-values are multiplied by this."""
+    seen: bool = False
+    """Whether it was added when its runs had been seen: a reader should trust it less."""
 
 
+SEEN = "the claim was added when its runs had been seen"
 COUNTED = "counted, nothing is random"
 """How the method of a claim ends that needs no test."""
 UNDETECTABLE = "nothing by itself: too few runs"
@@ -169,7 +172,8 @@ class Judgement:
         looks = self.claim.looks
         often = f"judged {looks} times, each time on new runs: p is multiplied by {looks}"
         again = often if self.outcome and looks > 1 else ""
-        told = [self.outcome.numbers if self.outcome else "", self.why, again]
+        seen = SEEN if self.outcome and self.claim.seen else ""
+        told = [self.outcome.numbers if self.outcome else "", self.why, again, seen]
         return "; ".join(part for part in told if part)
 
     def to_json(self) -> dict[str, Any]:

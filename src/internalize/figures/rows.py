@@ -184,9 +184,11 @@ def _how_it_ended(row: FigureRow, chance: float) -> dict[str, Any]:
 
 # Scale ------------------------------------------------------------------------------------------------------
 
-Scale = Literal["the paper's own", "premise kept, smaller", "toy"]
+Scale = Literal["the paper's own", "premise kept, smaller", "premise kept, our recipe", "toy"]
 PAPER_SCALE: Scale = "the paper's own"
 SMALLER: Scale = "premise kept, smaller"
+OUR_RECIPE: Scale = "premise kept, our recipe"
+"""Smaller, and trained in another way than the paper does."""
 TOY_SCALE: Scale = "toy"
 READINGS = ("seed", "held_out", "model.init_std", "kernel", "log_every", "evaluation.", "precision")
 """Fields in which a case may differ from the paper's and still be it: the paper does not give them."""
@@ -202,8 +204,15 @@ def scale_of(row: FigureRow, paper_cases: Sequence[FigureRow]) -> Scale:
     views = row.get("views_per_input")
     if views is not None and is_toy(views, row):  # the paper's premise: far more inputs than sequences seen
         return TOY_SCALE
-    paper = any(_same_case(row, case) for case in paper_cases)
-    return PAPER_SCALE if paper else SMALLER
+    if any(_same_case(row, case) for case in paper_cases):
+        return PAPER_SCALE
+    return OUR_RECIPE if _has_additions(row) else SMALLER
+
+
+def _has_additions(row: FigureRow) -> bool:
+    """Whether a run of the chain is trained by more than the paper's protocol of equal stages."""
+    added = any(row.get(name) is not None for name in OPTIONAL_FIELDS)
+    return row.get("kind") == "chain" and (added or row.get("schedule.kind") != "fixed")
 
 
 def _same_case(row: FigureRow, case: FigureRow) -> bool:
@@ -236,11 +245,9 @@ OPTIONAL_FIELDS = tuple(name for name in _optional_fields(ChainConfig()) if not 
 
 
 def scale_of_all(scales: Iterable[Scale]) -> Scale:
-    """Of a claim: a toy if any of its runs is; the paper's own if all are."""
+    """Of a claim: that of its runs which are farthest from the paper's own."""
     found = set(scales)
-    if TOY_SCALE in found:
-        return TOY_SCALE
-    return PAPER_SCALE if found == {PAPER_SCALE} else SMALLER
+    return next(scale for scale in (TOY_SCALE, OUR_RECIPE, SMALLER, PAPER_SCALE) if scale in found)
 
 
 Evaluation = Mapping[str, Any]

@@ -108,7 +108,9 @@ TIERS: Tiers = {
     "paper": [grid(PAPER, ["C7", "C11", "C13"], PAPER_SHAPES, 4, PAPER_SEEDS)],
 }
 
-ALL, DEEPEST = group("all shapes"), group("deepest", place="deepest")
+ALL, DEEPEST = group("all shapes"), group("deepest", place="deepest", deep=True)
+DEEP = 25
+"""Layers of the paper's deepest models: of shallower ones it does not say that they are not suited."""
 WORKS = PositiveControl(
     "the shallowest shape internalizes", group("shallowest", place="shallowest"), "internalized", by="task"
 )
@@ -123,7 +125,7 @@ CLAIMS = [
     ),
     Claim(
         "deepest-not-suited",
-        "The deepest models do not appear well suited for internalization.",
+        "The deepest models (25 layers) do not appear well suited for internalization.",
         RateBelow(DEEPEST, "internalized", MOSTLY, by="task"),
         [WORKS, *chain_learned(DEEPEST, by="task")],
     ),
@@ -140,6 +142,7 @@ def columns(row: FigureRow, cases: Sequence[FigureRow]) -> dict[str, Any]:
         "parameters": SCALES.get((row["model.depth"], row["model.width"], found["mlp_width"])),
         "size": max(row["model.width"], found["mlp_width"]),
         "place": places.get(row["model.depth"], "between"),
+        "deep": row["model.depth"] >= DEEP,
     }
 
 

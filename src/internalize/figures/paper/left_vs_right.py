@@ -140,7 +140,7 @@ CLAIMS = [
     Claim(
         "fixed-place-mends-right",
         "The shortcoming of right comes from the place of the hard step, which moves: it should go if every "
-        "state keeps its place.",
+        "state keeps its place (the paper's explanation; the test is ours).",
         Sooner(encoded("right", "kept"), RIGHT),
         [works(LEFT)],
         headline=True,
@@ -155,19 +155,21 @@ CLAIMS = [
     Claim(
         "moving-place-harms-left",
         "By the same reasoning left should suffer if its hard step is made to move, with positions counted "
-        "from the end of the chain.",
+        "from the end of the chain (not in the paper).",
         Sooner(LEFT, encoded("left", "end")),
         [works(LEFT)],
     ),
     Claim(
         "rotary-mends-right",
-        "The shortcoming of right comes from absolute positions: with rotary ones it should do better.",
+        "The shortcoming of right comes from absolute positions: with rotary ones it should do better (the "
+        "paper's explanation; the test is ours).",
         Sooner(encoded("right", "rotary"), RIGHT),
         [works(encoded("left", "rotary"))],
     ),
     Claim(
         "no-positions-mend-right",
-        "The shortcoming of right comes from absolute positions: with none it should do better.",
+        "The shortcoming of right comes from absolute positions: with none it should do better (the paper's "
+        "explanation; the test is ours).",
         Sooner(encoded("right", "none"), RIGHT),
         [works(encoded("left", "none"))],
     ),

@@ -140,6 +140,13 @@ CLAIMS = [
         headline=True,
     ),
     Claim(
+        "internalized-succeed-less-ood",
+        "Internalization succeeds out of distribution less often than CoT training does.",
+        MoreOften(COT, LEFT, "ood_succeeded", strata="place"),
+        [succeeds_first(LEFT, by="place"), succeeds_first(COT, by="place")],
+        seen=True,
+    ),
+    Claim(
         "ood-loss-everywhere",
         "The loss out of distribution is there for each task and T.",
         MeanBeyond(INTERNALIZED, "ood_gap", "above", by="place"),

@@ -67,9 +67,17 @@ CLAIMS = [
     ),
     Claim(
         "folded-subnetwork-predicts",
-        "h(x) predicts once the neutral hints are folded into its bias, as the bipolar form needs it.",
+        "h(x) predicts once the neutral hints are folded into its bias, as the bipolar form needs it (not in "
+        "the paper).",
         RateAbove(CURRICULUM, "h_folded_succeeded", MOSTLY, by="d"),
         [LEARNS],
+    ),
+    Claim(
+        "subnetwork-of-the-mixture-predicts",
+        "The subnetwork of the network that learns the mixture is a predictor, too (with the neutral hints "
+        "folded in, which is not in the paper).",
+        RateAbove(MIXTURE, "h_folded_succeeded", MOSTLY, by="d"),
+        seen=True,
     ),
 ]
 

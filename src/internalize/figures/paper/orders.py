@@ -87,6 +87,17 @@ CLAIMS = [
         LEARNED,
     ),
     Claim(
+        "c13-c17-after-c14-c15-c16",
+        "C_13 and C_17 are more difficult to internalize than C_14, C_15 and C_16.",
+        Sooner(
+            group("C_14, C_15 and C_16", order=(14, 15, 16)),
+            group("C_13 and C_17", order=(13, 17)),
+            strata="mlp_width",
+        ),
+        LEARNED,
+        seen=True,
+    ),
+    Claim(
         "width-helps",
         "Increasing the MLP width helps: internalization takes fewer iterations (the paper speaks of its "
         "odds).",
