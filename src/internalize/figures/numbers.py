@@ -245,7 +245,8 @@ class WithField:
         parts = []
         for value in sorted({row[self.field] for row in members}):
             mean = fmean(float(row[self.outcome]) for row in members if row[self.field] == value)
-            parts.append(f"{value}: {mean:.3g}" if self.number else f"{value}: {percents(mean)}")
+            number = f"{mean:,.0f}" if abs(mean) >= 100 else f"{mean:.3g}"
+            parts.append(f"{value}: {number if self.number else percents(mean)}")
         return ", ".join(parts)
 
     def detects(self, planned: Sequence[Row], level: float) -> str:
