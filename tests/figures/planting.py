@@ -78,7 +78,7 @@ def _orders(row: Row) -> Row:
 
 
 def _groups(row: Row) -> Row:
-    """A cost that follows the sum of prime powers, and for one size the size alone."""
+    """A cost that follows the sum of prime powers and the size."""
     until = 100 * row["size"] * row["prime_powers"] * (1 + 0.001 * row["seed"])
     return {**chain(row, 1.0), **waiting(row, until, True)}
 

@@ -356,6 +356,8 @@ def test_times_that_are_the_same_within_a_factor() -> None:
     assert verdict(test, times(60, 20)) == "contradicted"
     assert verdict(test, times(100, 125, budget=999)) == "inconclusive"  # apart by the factor itself
     assert verdict(test, times(50, 50, n=2)) == "inconclusive"
+    assert test.outcome_of(times(200, 200)) is None  # nobody internalized: not at the same time
+    assert test.outcome_of(times(50, 99)) is None  # some did not
 
 
 def test_a_gain_that_differs_between_kinds() -> None:

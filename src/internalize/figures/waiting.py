@@ -22,6 +22,7 @@ from internalize.statistics import (
     ways_to_deal,
 )
 from internalize.statistics.groups import RESAMPLES, least_split
+from internalize.statistics.trends import Effect
 
 
 def waits_of(rows: Sequence[FigureRow], time: str = "iterations_until") -> list[Waiting]:
@@ -117,6 +118,18 @@ class Sooner:
         return f"every run of {self.sooner.label} before every run of {self.later.label}"
 
 
+def _factor(found: Effect) -> str:
+    """`1.15 [0.98, 1.36]`, of an effect on a logarithm."""
+    within = found.interval
+    told = f" [{math.exp(within.low):.2f}, {math.exp(within.high):.2f}]" if within else ""
+    return f"{math.exp(found.coefficient):.2f}{told}"
+
+
+def _effect_data(found: Effect) -> dict[str, Any]:
+    ends = [found.interval.low, found.interval.high] if found.interval else []
+    return {"coefficient": found.coefficient, "interval": ends}
+
+
 @dataclass(frozen=True)
 class CostsMore:
     """A kind of task costs more than another at equal size: log cost on log size and an indicator of the kind.
@@ -161,26 +174,22 @@ class CostsMore:
         sizes = [math.log(unit) for _, unit, _ in keys]
         kinds, strata = [costly for _, _, costly in keys], [stratum for stratum, _, _ in keys]
         found = effect_of(kinds, [fmean(units[key]) for key in keys], sizes, strata)
-        ends = (found.interval.low, found.interval.high) if found.interval else ()
-        within = f" [{math.exp(ends[0]):.2f}, {math.exp(ends[1]):.2f}]" if ends else ""
         counts = f"{sum(kinds)} {self.costly.label}, {len(kinds) - sum(kinds)} {self.others.label}"
         return TestOutcome(
             claimed=found.rises,
             opposite=found.falls,
-            numbers=f"cost × {math.exp(found.coefficient):.2f}{within} ({counts})",
-            data={"coefficient": found.coefficient, "interval": list(ends)},
+            numbers=f"cost × {_factor(found)} ({counts})",
+            data=_effect_data(found),
         )
 
     def detects(self, planned: Sequence[FigureRow], level: float) -> str:
-        ways = 1
-        sides = [
-            {(row.get(self.strata), row[self.unit]) for row in members.planned(planned)}
-            for members in self.groups
-        ]
-        for stratum in {stratum for side in sides for stratum, _ in side}:
-            n, m = (sum(own == stratum for own, _ in side) for side in sides)
-            ways *= comb(n + m, n)
-        if not all(sides) or 1 / ways > level:
+        units = {
+            (row.get(self.strata), row[self.unit]): costly
+            for members, costly in ((self.costly, True), (self.others, False))
+            for row in members.planned(planned)
+        }
+        ways = ways_to_deal(list(units.values()), [stratum for stratum, _ in units])
+        if set(units.values()) != {True, False} or 1 / ways > level:
             return UNDETECTABLE
         return f"the highest of {ways} ways to name so many {self.unit}s {self.costly.label}"
 
@@ -220,14 +229,12 @@ class CostsWith:
         if ways_to_deal(numbers, strata) < 2:
             return None
         found = effect_of(list(map(math.log2, numbers)), list(map(fmean, units.values())), strata=strata)
-        ends = (found.interval.low, found.interval.high) if found.interval else ()
-        within = f" [{math.exp(ends[0]):.2f}, {math.exp(ends[1]):.2f}]" if ends else ""
         return TestOutcome(
             claimed=found.rises,
             opposite=found.falls,
-            numbers=f"cost × {math.exp(found.coefficient):.2f}{within} where {in_words(self.number)} is twice "
-            f"as large ({len(units)} {self.unit}s)",
-            data={"coefficient": found.coefficient, "interval": list(ends)},
+            numbers=f"cost × {_factor(found)} where {in_words(self.number)} is twice as large "
+            f"({len(units)} {self.unit}s)",
+            data=_effect_data(found),
         )
 
     def detects(self, planned: Sequence[FigureRow], level: float) -> str:
@@ -241,7 +248,10 @@ class CostsWith:
 
 @dataclass(frozen=True)
 class AsSoon:
-    """Two groups internalize at the same time: mean log times differ by less than a factor fixed beforehand."""
+    """Two groups internalize at the same time: mean log times differ by less than a factor fixed beforehand.
+
+    Where a run never internalizes, nothing is said: nobody knows when it would have.
+    """
 
     one: Members
     other: Members
@@ -260,14 +270,13 @@ class AsSoon:
         )
 
     def outcome_of(self, rows: Sequence[FigureRow]) -> TestOutcome | None:
-        one, other = (
-            [math.log(wait.time) for wait in waits_of(side.of(rows), self.time)] for side in self.groups
-        )
-        if not one or not other:
+        waits = [waits_of(side.of(rows), self.time) for side in self.groups]
+        if not all(waits) or not all(wait.happened for side in waits for wait in side):
             return None
+        one, other = ([math.log(wait.time) for wait in side] for side in waits)
         margin = math.log(self.factor)
         faster, slower = ([time + shift for time in one] for shift in (-margin, margin))
-        interval = bootstrap([one, other], _mean_difference)
+        found = effect_of([True] * len(one) + [False] * len(other), [*one, *other])
         return TestOutcome(
             claimed=max(
                 difference_of_means(faster, other, "less"), difference_of_means(slower, other, "greater")
@@ -280,8 +289,7 @@ class AsSoon:
                 ),
             ),
             numbers=f"{self.one.label} in {len(one)} runs, {self.other.label} in {len(other)}; time × "
-            f"{math.exp(_mean_difference([one, other])):.2f} [{math.exp(interval.low):.2f}, "
-            f"{math.exp(interval.high):.2f}]",
+            f"{_factor(found)}",
             data={self.one.label: one, self.other.label: other},
         )
 
@@ -290,10 +298,6 @@ class AsSoon:
         if not all(sizes) or least_split(*sizes) > level:
             return UNDETECTABLE
         return f"times that spread by less than a factor of {self.factor:g}"
-
-
-def _mean_difference(groups: Sequence[Sequence[float]]) -> float:
-    return fmean(groups[0]) - fmean(groups[1])
 
 
 @dataclass(frozen=True)

@@ -101,7 +101,7 @@ def effect_of(
 
     own = np.asarray(cause, dtype=float)
     coefficient, observed = fit(own)
-    drawn = np.array([fit(way)[1] for way in _ways_to_deal(own, labels)])
+    drawn = np.array([fit(way)[1] for way in _all_or_drawn(own, labels)])
     slack = 1e-9 * (1 + abs(observed))
     rises, falls = ((side).mean() for side in (drawn >= observed - slack, drawn <= observed + slack))
     interval = _students(values, np.column_stack([known, own]), coefficient, level)
@@ -128,31 +128,31 @@ def ways_to_deal(values: Sequence[float], labels: Sequence[Hashable]) -> int:
     parts = [
         [value for value, own in zip(values, labels, strict=True) if own == label] for label in set(labels)
     ]
-    return math.prod(_arrangements_of(part) for part in parts)
+    return math.prod(_number_of_orders(part) for part in parts)
 
 
-def _arrangements_of(values: Sequence[float]) -> int:
+def _number_of_orders(values: Sequence[float]) -> int:
     return math.factorial(len(values)) // math.prod(map(math.factorial, Counter(values).values()))
 
 
-def _arrangements(values: Sequence[float]) -> Iterator[tuple[float, ...]]:
+def _orders(values: Sequence[float]) -> Iterator[tuple[float, ...]]:
     """Every order of the values, each once."""
     if not values:
         yield ()
     for first in sorted(set(values)):
         rest = list(values)
         rest.remove(first)
-        for others in _arrangements(rest):
+        for others in _orders(rest):
             yield first, *others
 
 
-def _ways_to_deal(own: np.ndarray, labels: Sequence[Hashable]) -> Iterator[np.ndarray]:
+def _all_or_drawn(own: np.ndarray, labels: Sequence[Hashable]) -> Iterator[np.ndarray]:
     """The cause in every order within each stratum, or in RESAMPLES drawn ones and its own."""
     import numpy as np
 
     parts = [[i for i, label in enumerate(labels) if label == wanted] for wanted in dict.fromkeys(labels)]
     if ways_to_deal(own.tolist(), labels) <= RESAMPLES:
-        for dealt in product(*(list(_arrangements(own[part].tolist())) for part in parts)):
+        for dealt in product(*(list(_orders(own[part].tolist())) for part in parts)):
             way = np.empty(len(own))
             for part, values in zip(parts, dealt, strict=True):
                 way[part] = values
