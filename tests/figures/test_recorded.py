@@ -100,6 +100,26 @@ def test_a_figure_of_curves_is_drawn_again_from_its_tables(
     assert not list((tmp_path / "third").rglob("*.*"))
 
 
+def test_curves_are_those_of_the_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An unfinished folder of the same name is not drawn in the place of a recorded run, and a damaged point is
+    refused before anything is written."""
+    figure = ["figure", "mlp-hints", "--tier", "smoke", "--workers", "1", "--quiet"]
+    runs, made = tmp_path / "runs", tmp_path / "results" / "mlp-hints-smoke"
+    where = ["--out", str(runs), "--results", str(tmp_path / "results")]
+    assert main([*figure, *where]) == 0
+    drawn = {path.name: path.read_bytes() for path in made.iterdir() if path.suffix in (".png", ".csv")}
+    for folder in runs.glob("hints-*"):
+        (folder / "status.json").unlink()
+        (folder / "metrics.jsonl").write_text("")
+    assert main([*figure, *where, "--no-train", "--recorded", str(tmp_path / "results")]) == 0
+    assert {name: (made / name).read_bytes() for name in drawn} == drawn
+    curves = made / "mlp-hints-curves.csv"
+    curves.write_text(curves.read_text().replace("0.", "x.", 1))
+    assert main([*figure, *where, "--no-train", "--recorded", str(tmp_path / "results")]) == 2
+    assert f"{curves} is damaged" in capsys.readouterr().err
+    assert main([*figure, *where, "--no-train", "--no-draw", "--recorded", str(tmp_path / "results")]) == 0
+
+
 def test_runs_for_later_are_not_looked_at_before_all_of_them_are_there() -> None:
     now = Grid(SMOKE, seeds=(0, 1))
     later = Grid(SMOKE, {"horizon": [3, 4]}, seeds=(0, 1), later=True)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from internalize.errors import require
 from internalize.figures.cases import (
     Grid,
+    Shapes,
     Tier,
     Tiers,
     coverage,
@@ -54,12 +55,13 @@ class DrawingMaterial:
 
     def run(self, row: FigureRow) -> Run:
         folder = self.out / row["run"]
-        require(folder.is_dir(), "recorded", f"this figure is drawn from run folders: train {row['run']}")
+        needed = f"this figure is drawn from run folders, and {row['run']} is not there: leave --recorded out"
+        require(folder.is_dir(), "recorded", needed)
         return Run(folder)
 
     def curve(self, row: FigureRow) -> Curve:
         """Of a run that is here, or that a table of curves knows."""
-        needed = f"this figure draws curves, and no table has that of {row['run']}: train its runs"
+        needed = f"this figure draws curves, and no table has that of {row['run']}: leave --recorded out"
         require(row["run"] in self.curves, "recorded", needed)
         return self.curves[row["run"]]
 
@@ -148,12 +150,23 @@ class Figure:
         if tier == PAPER_TIER or self.table is not None or PAPER_TIER not in self.tiers:
             return []
         ours, paper = (shapes_of(self.tiers[which], later=True) for which in (tier, PAPER_TIER))
-        if runs is not None:  # a shape for later that nobody has run differs from nothing yet
-            ours = [shape for shape in ours if prepare(shape[0]).folder(Path()).name in runs]
-        return differences(ours, paper)
+        return differences(ours if runs is None else _that_ran(ours, runs), paper)
 
-    def caption_lines(self, tier: Tier) -> list[str]:
-        """The caption, the notes, and what differs from the paper."""
-        different = self.differences(tier)
+    def caption_lines(self, tier: Tier, runs: Collection[str] | None = None) -> list[str]:
+        """The caption, the notes, and what differs from the paper. runs: as for `differences`."""
+        different = self.differences(tier, runs)
         lines = [self.caption, *self.notes, *coverage(self.tiers.get(tier, ()), self.columns)]
         return [*lines, f"Differs from the paper: {'; '.join(different)}."] if different else lines
+
+
+def _that_ran(shapes: Shapes, runs: Collection[str]) -> Shapes:
+    """The shapes of which runs are there, with the seeds that are: what nobody ran differs from nothing yet."""
+    found = []
+    for config, seeds in shapes:
+        there = tuple(
+            seed
+            for seed in seeds
+            if prepare(replace(config, seed=seed)).folder(Path()).name in runs  # type: ignore[type-var]
+        )
+        found += [(config, there)] if there else []
+    return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,13 +42,31 @@ def curves_beside(table: Path) -> Path:
     return table.with_name(f"{table.stem}-curves.csv")
 
 
-def recorded_curves(tables: Iterable[Path]) -> dict[str, list[dict[str, Any]]]:
-    """By the run's name: the points in the tables of curves that stand beside these tables."""
+def recorded_curves(figure: Figure, sources: Mapping[str, Path]) -> dict[str, list[dict[str, Any]]]:
+    """By the run's name: its points in the table of curves that stands beside the table that knows the run.
+
+    sources: the table of each run. A curve of another figure than this one may show something else: only tables
+    of figures that take the same curves are read.
+    """
     found: dict[str, list[dict[str, Any]]] = {}
-    for path in map(curves_beside, dict.fromkeys(tables)):
-        for point in table_rows(path) if path.is_file() else ():
-            found.setdefault(point.pop(RUN), []).append(point)
+    for table in dict.fromkeys(sources.values()):
+        path = curves_beside(table)
+        known = find_figure(table.stem) if table.stem in NAMES else figure
+        if known.curve_of_run is not figure.curve_of_run or not path.is_file():
+            continue
+        for point in table_rows(path):
+            run = point.pop(RUN)
+            if sources.get(run) == table:
+                found.setdefault(run, []).append(_numbers(point, path))
     return found
+
+
+def _numbers(point: dict[str, Any], path: Path) -> dict[str, Any]:
+    """A word in the place of a number would turn the axis of a picture into a list of words."""
+    for name, value in point.items():
+        good = isinstance(value, int | float)
+        require(good, "recorded", f"{path} is damaged: {name} must be a number, got {value!r}")
+    return point
 
 
 def rows_of_tables(cases: Sequence[Case], recorded: Recorded) -> list[dict[str, Any]]:

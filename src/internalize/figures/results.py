@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,16 +57,16 @@ class Made:
     """Empty at the smoke tier: nothing is judged there."""
     early: Sequence[FigureRow] = ()
     """Runs for later whose siblings are not all there: they stand in the table, and are not looked at yet."""
-    tables: Sequence[Path] = ()
-    """Of rows that stand for runs which are not here: the table that each was taken from."""
+    tables: Mapping[str, Path] = field(default_factory=dict)
+    """Of each run that is not here and has a row in a table: that table."""
 
     def _repr_html_(self) -> str:
         """For notebooks: the picture, the caption, the verdicts."""
         from internalize.display import page
         from internalize.display.plots import inline_svg
 
-        picture = inline_svg(self.figure.draw(self.material), self.figure.shows)
-        caption = " ".join(self.figure.caption_lines(self.tier))
+        picture = inline_svg(self.figure.draw(with_curves(self).material), self.figure.shows)
+        caption = " ".join(self.figure.caption_lines(self.tier, _names(self)))
         verdicts = [page.statement(one.word, one.claim.sentence, [one.numbers]) for one in self.judgements]
         return page.figure(picture, caption) + "".join(verdicts)
 
@@ -122,7 +122,7 @@ def read(figure: Figure, tier: Tier, out: Path, recorded: Recorded | None = None
     rows: list[dict[str, Any]] = []
     missing: list[str] = []
     absent: list[dict[str, Any]] = []
-    tables: list[Path] = []
+    tables: dict[str, Path] = {}
     early: list[dict[str, Any]] = []
     if figure.table is not None:
         rows = figure.table_rows(tier)
@@ -131,7 +131,7 @@ def read(figure: Figure, tier: Tier, out: Path, recorded: Recorded | None = None
         told = rows_of_tables([case for case, _ in found.missing], recorded or {})
         known = {row[RUN] for row in told}
         still = {case.prepared: f"{case}: {why}" for case, why in found.missing if run_name(case) not in known}
-        tables = [recorded[row[RUN]].table for row in told] if recorded else []
+        tables = {row[RUN]: recorded[row[RUN]].table for row in told} if recorded else {}
         place = {run_name(case): place for place, case in enumerate(sweep.cases)}
         all_rows = [*figure.rows(found.rows, sweep, out), *figure.rows(told, sweep, None)]
         all_rows.sort(key=lambda row: place[row[RUN]])
@@ -148,17 +148,20 @@ def read(figure: Figure, tier: Tier, out: Path, recorded: Recorded | None = None
         if tier != "smoke"
         else []
     )
-    material = DrawingMaterial(tier, rows, out, _curves(figure, [*rows, *early], out, tables))
-    return Made(figure, tier, sweep, material, missing, judged, early, tables)
+    return Made(figure, tier, sweep, DrawingMaterial(tier, rows, out), missing, judged, early, tables)
 
 
-def _curves(figure: Figure, rows: Sequence[FigureRow], out: Path, tables: Sequence[Path]) -> dict[str, Curve]:
-    """By the run's name, of a figure that draws curves: from the run's folder, or else from a table."""
+def with_curves(made: Made) -> Made:
+    """With what a figure that draws curves shows of its runs: of those that are here, from their folders; of
+    rows that a table stands for, from the table of curves beside it."""
+    figure, out = made.figure, made.material.out
     if figure.curve_of_run is None:
-        return {}
-    told = recorded_curves(tables)
-    here = (out / row[RUN] for row in rows)
-    return {**told, **{folder.name: figure.curve_of_run(Run(folder)) for folder in here if folder.is_dir()}}
+        return made
+    here = [row[RUN] for row in (*made.material.rows, *made.early) if row[RUN] not in made.tables]
+    curves: dict[str, Curve] = {name: figure.curve_of_run(Run(out / name)) for name in here}
+    return replace(
+        made, material=replace(made.material, curves={**recorded_curves(figure, made.tables), **curves})
+    )
 
 
 def cost_of_claim(figure: Figure, tier: Tier, claim: Claim) -> str:
@@ -197,13 +200,15 @@ def write(made: Made, folder: Path, draw: bool = True) -> list[Path]:
     make_folder(folder, "results")
     written = []
     if made.material.rows and draw:
+        made = with_curves(made)
         written += save(made.figure.draw(made.material), folder / made.figure.name, FORMATS)
         table = folder / f"{made.figure.name}.csv"
         rows = [*made.material.rows, *({**row, EARLY: True} for row in made.early)]
         write_csv(Table([flat(dict(row)) for row in rows]), table)
         written.append(table)
-        if curves := made.material.curves:
-            points = [{RUN: row[RUN], **point} for row in rows for point in curves.get(row[RUN], ())]
+        curves = made.material.curves
+        points = [{**flat(dict(point)), RUN: row[RUN]} for row in rows for point in curves.get(row[RUN], ())]
+        if points:
             write_csv(Table(points), curves_beside(table))
             written.append(curves_beside(table))
     record = verdict_record(made)
@@ -242,7 +247,7 @@ def verdict_record(made: Made) -> dict[str, Any]:
         "tier": tier,
         "caption": figure.caption,
         "notes": list(figure.notes),
-        "differences": figure.differences(tier, {row[RUN] for row in made.material.rows if RUN in row} or None),
+        "differences": figure.differences(tier, _names(made)),
         "judged": tier != "smoke",
         "claims": [judgement.to_json() for judgement in made.judgements],
         "plan": plan(figure, figure.planned(made.sweep)),
@@ -256,6 +261,11 @@ def verdict_record(made: Made) -> dict[str, Any]:
         "config": {"base": _base(made.sweep), "varied": varied(planned_rows(made.sweep))},
         "provenance": _provenance(made),
     }
+
+
+def _names(made: Made) -> set[str] | None:
+    """Of the runs that are there; None where there are none yet, or none are needed."""
+    return {row[RUN] for row in made.material.rows if RUN in row} or None
 
 
 def plan(figure: Figure, planned: Sequence[FigureRow]) -> list[dict[str, str]]:
@@ -288,12 +298,12 @@ def _provenance(made: Made) -> dict[str, Any]:
     folders = [made.material.out / row[RUN] for row in (*made.material.rows, *made.early)]
     kept = [Run(folder).provenance() for folder in folders if folder.is_dir()]
     told: list[dict[str, list[Any]]] = [{name: [run.get(name)] for name in names} for run in kept]
-    told += [provenance_of(table) for table in dict.fromkeys(made.tables)]
+    told += [provenance_of(table) for table in dict.fromkeys(made.tables.values())]
     runs: dict[str, list[Any]] = {name: [] for name in names}
     for source in told:
         for name in names:
             runs[name] += [value for value in source.get(name, []) if value not in runs[name]]
     if not made.tables:
         return {**here, "runs": runs}
-    counts = Counter(f"{table.parent.name}/{table.name}" for table in made.tables)
+    counts = Counter(f"{table.parent.name}/{table.name}" for table in made.tables.values())
     return {**here, "runs": runs, "rows_of_tables": dict(counts)}

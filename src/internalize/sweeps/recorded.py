@@ -55,7 +55,7 @@ def _value(text: str) -> Any:
     if text in ("", "True", "False"):
         return {"": None, "True": True, "False": False}[text]
     try:
-        return json.loads(text)
+        return float(text) if text in ("nan", "inf", "-inf") else json.loads(text)
     except ValueError:
         return text
 
