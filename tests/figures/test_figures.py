@@ -15,13 +15,16 @@ from internalize import Execution, train
 from internalize.cli import main
 from internalize.figures.cases import differences, shapes_of
 from internalize.figures.claims import judge
+from internalize.figures.commands import status
 from internalize.figures.doubts import doubts
 from internalize.figures.paper import NAMES, find_figure, told_by
 from internalize.figures.rates import RateAbove
+from internalize.figures.recorded import recorded_runs
 from internalize.figures.results import plan
 from internalize.figures.rows import group
 from internalize.kinds import prepare
 from internalize.runs.folder import Run
+from internalize.sweeps.recorded import run_name
 from tests.figures.planting import AS_CLAIMED, EXCEPTIONS, LAPTOP_ALONE, SEEDS, TOO_FEW, chain, plant
 
 
@@ -205,6 +208,25 @@ def test_differences_are_read_off_the_cases() -> None:
     assert differences(shapes, shapes) == []
 
 
+def test_what_differs_is_told_of_the_runs_that_are_there() -> None:
+    """A shape counts from its first run on, whichever seed that is, with the seeds that are there."""
+    figure = find_figure("ood-degradation")
+    names = [run_name(case) for case in figure.sweep("laptop").cases]
+    c3 = [name for name in names if name.startswith("C3-")]
+    assert "tasks: C3, C4, C5 (paper: C3, C4)" in figure.differences("laptop", names)
+    later_seeds = figure.differences("laptop", c3[1:])
+    assert "tasks: C3 (paper: C3, C4)" in later_seeds
+    assert "seeds: 19 (paper tier: 15)" in later_seeds
+
+
+def test_a_claim_that_was_judged_before_needs_more_to_be_seen() -> None:
+    """One run of twenty more than at the first look: 0.5^7 is below 0.025 / 3, 0.5^6 is not."""
+    figure = find_figure("ood-degradation")
+    first = replace(figure, claims=[replace(figure.claims[0], looks=1)])
+    told = [plan(one, one.planned(one.sweep("laptop")))[0]["detects"] for one in (first, figure)]
+    assert [text.split(" runs")[0] for text in told] == ["6 of 20", "7 of 20"]
+
+
 def test_the_paper_tier_has_the_paper_s_sizes() -> None:
     """Runs of the specification's table, counted by hand."""
     counts = {
@@ -280,6 +302,10 @@ def test_the_list_of_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     listed = json.loads(capsys.readouterr().out)["figures"]
     assert [entry["figure"] for entry in listed] == list(NAMES)
     assert all(entry["runs"]["laptop"]["done"] == 0 for entry in listed)
+    results = tmp_path / "results"
+    shutil.copytree(Path(__file__).resolve().parents[2] / "results" / "heads", results / "heads")
+    heads = find_figure("heads")
+    assert status(heads, "laptop", tmp_path, recorded_runs(results, heads)).done == 40
     runs = [entry["runs"]["paper"] for entry in listed]
     assert all(of_paper["seconds"] > 0 for of_paper in runs if of_paper["planned"])
     assert listed[0]["paper"] == "Figure 1, right"

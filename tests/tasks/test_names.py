@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from internalize.cli import main
 from internalize.errors import BadInput
 from internalize.tasks.names import find_task, parse_task
 
@@ -191,3 +192,18 @@ def test_a_module_that_fails_is_refused_in_one_line(here: Path, module: str, wor
 def test_modules_that_are_not_there(name: str) -> None:
     with pytest.raises(BadInput, match=r"^task: cannot import '.*': "):
         parse_task(name)
+
+
+def test_a_table_that_is_too_wide_is_printed_as_lines(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whole names instead of a table whose cells are all cut: one line for each state."""
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["tasks", "C2"]) == 0
+    assert "━" in capsys.readouterr().out
+    assert main(["tasks", "C4xC4"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if line.startswith("  3|3: ")] == [
+        "  3|3: 3|3 3|0 3|1 3|2 0|3 0|0 0|1 0|2 1|3 1|0 1|1 1|2 2|3 2|0 2|1 2|2"
+    ]
+    assert "…" not in "".join(lines)

@@ -21,13 +21,15 @@ if TYPE_CHECKING:
     )
     from internalize.figures.results import make, plan
     from internalize.figures.rows import group, rate
-    from internalize.figures.waiting import CostsMore, GainsMore, Sooner
+    from internalize.figures.waiting import AsSoon, CostsMore, CostsWith, GainsMore, Sooner
 
 __all__ = [
     "Alike",
     "Always",
+    "AsSoon",
     "Claim",
     "CostsMore",
+    "CostsWith",
     "DrawingMaterial",
     "Figure",
     "GainsMore",
@@ -67,7 +69,9 @@ _PLACES = {
     "plan": "internalize.figures.results",
     "group": "internalize.figures.rows",
     "rate": "internalize.figures.rows",
+    "AsSoon": "internalize.figures.waiting",
     "CostsMore": "internalize.figures.waiting",
+    "CostsWith": "internalize.figures.waiting",
     "GainsMore": "internalize.figures.waiting",
     "Sooner": "internalize.figures.waiting",
 }

@@ -79,8 +79,12 @@ class Identity:
 
     def folder_name(self, label: str) -> str:
         """Something a person can read, then the hash; safe on every file system."""
-        readable = re.sub(r"[^A-Za-z0-9.+=-]+", "_", label).strip("._")[:60]
-        return f"{readable}-{self.digest()}"
+        return f"{readable_part(label)}-{self.digest()}"
+
+
+def readable_part(label: str) -> str:
+    """What a folder's name has of a label."""
+    return re.sub(r"[^A-Za-z0-9.+=-]+", "_", label).strip("._")[:60]
 
 
 SOURCES_INDEX = "sources.json"

@@ -265,9 +265,11 @@ def _print_task(task: Semiautomaton) -> None:
     if console.measure(table, options=console.options.update(width=UNBOUNDED)).maximum <= console.width:
         console.print(table)
         return
-    console.print(f"for each state, where the symbols lead, in this order: {' '.join(columns[1:])}")
+    symbols = task.symbols + 1  # the first column names the state
+    console.print(f"for each state, where the symbols lead, in this order: {' '.join(columns[1:symbols])}")
     for row in rows:
-        console.print(f"  {row[0]}: {' '.join(row[1:])}")
+        answer = f" (answers {row[-1]})" if len(row) > symbols else ""
+        console.print(f"  {row[0]}: {' '.join(row[1:symbols])}{answer}", soft_wrap=True)
 
 
 def _draw(task: Semiautomaton, out: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -17,6 +18,7 @@ from internalize.runs.storage import Shape, read_json, require_shape
 
 if TYPE_CHECKING:
     from internalize.figures.figure import Figure
+    from internalize.sweeps.recorded import Recorded
 
 NAMES = (
     "ood-degradation",
@@ -111,7 +113,9 @@ def _entry(name: str, arguments: FiguresArguments) -> dict[str, Any]:
         from internalize.figures.recorded import recorded_runs
 
         figure = find_figure(name)
-        known = recorded_runs(arguments.results, figure) if arguments.results.is_dir() else {}
+        known: Recorded = {}
+        with suppress(BadInput):  # a damaged table knows no runs, and does not end the list
+            known = recorded_runs(arguments.results, figure) if arguments.results.is_dir() else {}
         entry["runs"] = {tier: vars(status(figure, tier, arguments.out, known)) for tier in LISTED}
     return {**entry, "verdicts": _verdicts_told(arguments.results / name)}
 

@@ -88,7 +88,7 @@ def draw(material: DrawingMaterial) -> Drawing:
     shown = AS_ASKED.of(material.rows) or material.rows  # the smoke tier has no others
     largest = max(row["d"] for row in shown)
     runs = [material.evaluations(row) for row in shown if row["d"] == largest]
-    names = [name for name in QUANTITIES if name != "step_size"]
+    names = [name for name in QUANTITIES if name not in ("step_size", "batch")]  # the same in every phase
     lines = -(-len(names) // COLUMNS)
     figure, axes = new_figure(lines, COLUMNS, 13.0, 2.4 * lines + 0.4, squeeze=False)
     for axis, name in zip(axes.flat, names, strict=False):
