@@ -415,6 +415,12 @@ def test_tasks_at_which_the_control_has_no_runs_are_named() -> None:
     assert verdict(RateAbove(A, "succeeded", 0.1), alone, [replace(control, by=None)]) == "planned"
 
 
+def test_a_claim_that_came_after_its_runs_says_so() -> None:
+    claim = Claim("one", "", MoreOften(A, B, "succeeded"), seen=True)
+    assert judge([claim], counts(5, 0))[0].numbers.endswith("; the claim was added when its runs had been seen")
+    assert "added" not in judge([claim], [])[0].numbers
+
+
 def test_who_looks_often_needs_a_smaller_p() -> None:
     """7 of 15 against 0 of 15 has p = 0.0063 on both sides together: seven looks make 0.044, eight too much."""
     claims = [Claim("", "", MoreOften(A, B, "succeeded"), looks=looks) for looks in (1, 7, 8)]
