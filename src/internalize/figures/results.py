@@ -206,8 +206,8 @@ def write(made: Made, folder: Path, draw: bool = True) -> list[Path]:
         rows = [*made.material.rows, *({**row, EARLY: True} for row in made.early)]
         write_csv(Table([flat(dict(row)) for row in rows]), table)
         written.append(table)
-        curves = made.material.curves
-        points = [{**flat(dict(point)), RUN: row[RUN]} for row in rows for point in curves.get(row[RUN], ())]
+        known = [(row[RUN], made.material.curves.get(row[RUN], ())) for row in rows if RUN in row]
+        points = [{**flat(dict(point)), RUN: name} for name, curve in known for point in curve]
         if points:
             write_csv(Table(points), curves_beside(table))
             written.append(curves_beside(table))
