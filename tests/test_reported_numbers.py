@@ -160,6 +160,24 @@ def test_what_a_wide_mlp_costs_in_operations() -> None:
     )
 
 
+def test_ood_accuracy_falls_away() -> None:
+    document = text_of("docs/figures.md")
+    rows = rows_of("ood-degradation/ood-degradation.csv")
+    for task in ("C3", "C4", "C5"):
+        here = [row for row in rows if row["task"] == task]
+        trends, kept = numbers(here, "ood_gap_trend"), numbers(here, "stages_kept")
+        cells = [
+            f"{fmean(trends):.2f}",
+            f"{sum(trend < 0 for trend in trends)} of {len(here)}",
+            f"{median(kept):g} ({spread(kept, '.0f')})",
+            f"{sum(row['ood_succeeded'] == 'True' for row in here)} of {len(here)}",
+        ]
+        assert f"| C_{task[1:]} | {' | '.join(cells)} |" in document
+    told = sum(row["ood_succeeded"] == "True" for row in rows)
+    assert f"{told} of the {len(rows)} runs end above 95 % out of" in document
+    assert not {row["run"] for row in rows} & {row["run"] for row in rows_of("ood-degradation/second-look.csv")}
+
+
 def test_depth_at_equal_parameters() -> None:
     document = text_of("docs/figures.md")
     for depth, shape in (("1", "64, 256"), ("2", "48, 160"), ("4", "32, 128")):
