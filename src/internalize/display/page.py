@@ -34,11 +34,7 @@ p.lead, p.told { font: 1.08rem/1.5 var(--serif); max-width: 46rem; margin-top: 0
 p.told strong { color: var(--good); }
 a.open { display: inline-block; background: var(--good); color: var(--paper); text-decoration: none;
          border-radius: 7px; padding: .45rem 1rem; margin: .3rem 0 .6rem; }
-.scroll { overflow-x: auto; background:
-  linear-gradient(to right, var(--paper) 40%, transparent) left / 2rem 100% no-repeat local,
-  linear-gradient(to left, var(--paper) 40%, transparent) right / 2rem 100% no-repeat local,
-  linear-gradient(to right, var(--line), transparent) left / .9rem 100% no-repeat scroll,
-  linear-gradient(to left, var(--line), transparent) right / .9rem 100% no-repeat scroll; }
+.scroll { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 th, td { padding: .45rem .7rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; white-space: normal; }
@@ -66,8 +62,7 @@ footer { color: var(--soft); font-size: .85rem; margin-top: 3rem; border-top: 1p
 .statement.bad { border-color: var(--bad); color: inherit; } .statement.bad strong { color: var(--bad); }
 details { margin: .8rem 0; } summary { cursor: pointer; color: var(--soft); }
 nav ul { padding-left: 1.2rem; columns: 16rem; } a { color: inherit; }
-@media (max-width: 40rem) {
-  main { padding: 1.2rem .8rem 2rem; } h1 { font-size: 1.7rem; }
+@media (max-width: 40rem) { main { padding: 1.2rem .8rem 2rem; } h1 { font-size: 1.7rem; }
   th, td { padding: .35rem .3rem; font-size: .84rem; line-height: 1.35; white-space: normal; }
   .word { min-width: 0; padding: .05rem .35rem; font-size: .76rem; } }
 @media print { .statement, h2 { break-inside: avoid; break-after: avoid; } nav { display: none; } }

@@ -29,8 +29,8 @@ from internalize.figures.paper import VERDICT, find_figure
 from internalize.figures.recorded import recorded_runs
 from internalize.figures.results import Made, plan, read, results_folder, train_missing, write
 from internalize.kinds import kind_of, prepare
-from internalize.runs.folder import Run, readable_part
-from internalize.runs.location import runs_folder
+from internalize.runs.folder import Run
+from internalize.runs.location import runs_folder, safe_part
 from internalize.runs.provenance import usable_cores
 from internalize.runs.storage import read_json
 from internalize.runtime.execution import Execution
@@ -296,7 +296,7 @@ def _labels(out: Path, recorded: Recorded) -> set[str]:
 
 def _seconds_taken(config: ExperimentConfig, out: Path, there: set[str], recorded: Recorded) -> float | None:
     """How long the run took; None if it is not done. Hashes are made only where a name fits."""
-    if readable_part(kind_of(config).results.label(config)) not in there:
+    if safe_part(kind_of(config).results.label(config)) not in there:
         return None
     folder = prepare(config).folder(out)
     found = Run(folder).status()

@@ -15,7 +15,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -26,7 +25,7 @@ from internalize.configs.codec import changed_fields
 from internalize.configs.named import Source
 from internalize.contract import RunState
 from internalize.errors import BadInput, require
-from internalize.runs.location import MARKER, find_folder, has_lost_its_config, is_run_folder, no_run
+from internalize.runs.location import MARKER, find_folder, has_lost_its_config, is_run_folder, no_run, safe_part
 from internalize.runs.manifest import MANIFEST, read_checked, require_unchanged
 from internalize.runs.measurements import MeasuredRow, require_measurements
 from internalize.runs.storage import (
@@ -79,12 +78,7 @@ class Identity:
 
     def folder_name(self, label: str) -> str:
         """Something a person can read, then the hash; safe on every file system."""
-        return f"{readable_part(label)}-{self.digest()}"
-
-
-def readable_part(label: str) -> str:
-    """What a folder's name has of a label."""
-    return re.sub(r"[^A-Za-z0-9.+=-]+", "_", label).strip("._")[:60]
+        return f"{safe_part(label)}-{self.digest()}"
 
 
 SOURCES_INDEX = "sources.json"

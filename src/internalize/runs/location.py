@@ -88,6 +88,11 @@ LATEST = "latest"
 MOST_NAMED = 5
 
 
+def safe_part(label: str) -> str:
+    """What a folder's name has of a label, before the hash; safe on every file system."""
+    return re.sub(r"[^A-Za-z0-9.+=-]+", "_", label).strip("._")[:60]
+
+
 def find_folder(text: Path | str, field: str, out: Path | None = None) -> Path:
     """The run that a user means: by a path, by its name below `out`, by the beginning of its hash, by a part of
     its name or a pattern that no other has, or by the word `latest`.
