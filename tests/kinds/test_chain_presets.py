@@ -45,8 +45,14 @@ def test_one_recipe_is_judged_for_all_tasks(name: str, recipe: ChainConfig) -> N
 @pytest.mark.parametrize("name", ["laptop-judge-T25", "s3-judge"])
 def test_the_runs_of_a_study_are_those_of_the_figures(name: str) -> None:
     figures = [find_figure(figure).sweep("laptop", later=True) for figure in ("methods", "ood-degradation")]
-    known = {case.config for sweep in figures for case in sweep.cases}
-    assert {case.config for case in read_sweep(STUDIES / f"{name}.yaml").cases} < known
+    known = {_without_seed(case.config) for sweep in figures for case in sweep.cases}
+    assert {_without_seed(case.config) for case in read_sweep(STUDIES / f"{name}.yaml").cases} < known
+
+
+def _without_seed(config: object) -> ChainConfig:
+    """A figure that is judged again has other seeds than the study."""
+    assert isinstance(config, ChainConfig)
+    return replace(config, seed=0)
 
 
 def test_the_atlas_has_many_tasks_one_horizon_and_one_recipe(monkeypatch: pytest.MonkeyPatch) -> None:
