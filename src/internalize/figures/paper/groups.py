@@ -113,11 +113,14 @@ def _structure(task: str) -> Structure:
 
 def draw(material: DrawingMaterial) -> Drawing:
     """One mark for each run at the time when it had internalized; groups of one size stand together."""
+    from matplotlib.ticker import LogLocator
+
     places = sorted({(row["size"], row["prime_powers"], row["task"]) for row in material.rows})
-    figure, axis = new_figure(1, 1, width=max(6.0, 0.62 * len(places) + 1.5), height=4.2)
+    figure, axis = new_figure(1, 1, width=max(6.0, 0.9 * len(places) + 1.5), height=4.2)
     names = [f"{task_name(task)}\n{total}" for _, total, task in places]
     waits = [waits_of(group("", task=task).of(material.rows)) for _, _, task in places]
     waiting_marks(axis, names, {"": waits})
+    axis.yaxis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 4, 6, 8)))  # times are within a factor of three
     axis.tick_params(axis="x", labelsize=8)
     axis.set_xlim(-0.6, len(places) - 0.4)
     sizes = [size for size, _, _ in places]
