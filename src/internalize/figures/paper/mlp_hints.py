@@ -33,10 +33,7 @@ SMOKE = HintsConfig(
 TIERS: Tiers = {
     "smoke": [Grid(SMOKE, {"method": METHODS})],
     "toy": [Grid(HintsConfig(preset="laptop"), {"method": METHODS}, seeds=range(12))],
-    "laptop": [
-        Grid(HintsConfig(preset="laptop"), {"method": METHODS}, seeds=range(200, 212)),
-        Grid(HintsConfig(preset="paper"), {"method": METHODS}, seeds=[200], later=True),
-    ],
+    "laptop": [Grid(HintsConfig(preset="laptop"), {"method": METHODS}, seeds=range(200, 212))],
     "paper": [Grid(HintsConfig(preset="paper"), {"method": METHODS}, seeds=JUDGING_SEEDS)],
 }
 
