@@ -316,6 +316,13 @@ def test_the_list_of_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert listed[0]["paper"] == "Figure 1, right"
 
 
+@pytest.mark.parametrize("name", ["heads", "mlp-hints", "parity-watch"])
+def test_another_seed_of_a_config_is_found_where_it_would_be_trained(name: str, tmp_path: Path) -> None:
+    config, _ = shapes_of(find_figure(name).tiers["laptop"])[0]
+    other: Any = replace(config, seed=7)  # type: ignore[type-var]
+    assert prepare(config).folder_of_seed(7, tmp_path) == prepare(other).folder(tmp_path)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_the_list_reads_what_the_figure_says(name: str) -> None:
     figure = find_figure(name)

@@ -56,6 +56,13 @@ def test_the_report_holds_every_figure_and_claim(report: Path) -> None:
     assert record["provenance"]["processor"] in text
 
 
+def test_names_of_tasks_are_written_with_indices() -> None:
+    assert (
+        with_indices("C_2×C_8 before C_16, S3; the file C2xC8.csv")
+        == "C₂×C₈ before C₁₆, S₃; the file C2xC8.csv"
+    )
+
+
 def test_verdicts_on_toys_are_counted_apart(report: Path, tmp_path: Path) -> None:
     for name, tier in (("heads", "laptop"), ("heads-toy", "toy")):
         shutil.copytree(report.parent / "heads", tmp_path / name)

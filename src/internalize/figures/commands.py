@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
 from typing import Annotated
@@ -28,13 +28,12 @@ from internalize.figures.figure import Figure
 from internalize.figures.paper import VERDICT, find_figure
 from internalize.figures.recorded import recorded_runs
 from internalize.figures.results import Made, plan, read, results_folder, train_missing, write
-from internalize.kinds import kind_of, prepare
+from internalize.kinds import prepare
 from internalize.runs.folder import Run
-from internalize.runs.location import runs_folder, safe_part
+from internalize.runs.location import runs_folder
 from internalize.runs.provenance import usable_cores
 from internalize.runs.storage import read_json
 from internalize.runtime.execution import Execution
-from internalize.runtime.kind import ExperimentConfig
 from internalize.sweeps import Sweep, SweepOutcome
 from internalize.sweeps.plan import Costs
 from internalize.sweeps.recorded import Recorded
@@ -274,31 +273,22 @@ def status(
 ) -> Status:
     """recorded: runs that a table knows; they count as done. later: with the runs that are only planned."""
     known_runs = recorded or {}
-    there, costs = _labels(out, known_runs), Costs(Execution())
+    costs = Costs(Execution())
     planned, known, seconds = 0, [], 0.0
     for shape, seeds in shapes_of(figure.grids(tier), later):
-        configs = [replace(shape, seed=seed) for seed in seeds]  # type: ignore[type-var]
-        found = [_seconds_taken(config, out, there, known_runs) for config in configs]
+        whole = prepare(shape)
+        found = [_seconds_taken(whole.folder_of_seed(seed, out), known_runs) for seed in seeds]
         taken = [entry for entry in found if entry is not None]
-        waiting = len(configs) - len(taken)
-        planned += len(configs)
+        waiting = len(seeds) - len(taken)
+        planned += len(seeds)
         known += taken
         if waiting:
-            seconds += waiting * (fmean(taken) if taken else costs(prepare(shape)).rough_seconds)
+            seconds += waiting * (fmean(taken) if taken else costs(whole).rough_seconds)
     return Status(planned, len(known), seconds / usable_cores())
 
 
-def _labels(out: Path, recorded: Recorded) -> set[str]:
-    """The readable parts of the names of all runs, in the folder and in tables."""
-    folders = [path.name for path in out.iterdir() if path.is_dir()] if out.is_dir() else []
-    return {name.rpartition("-")[0] for name in (*folders, *recorded)}
-
-
-def _seconds_taken(config: ExperimentConfig, out: Path, there: set[str], recorded: Recorded) -> float | None:
-    """How long the run took; None if it is not done. Hashes are made only where a name fits."""
-    if safe_part(kind_of(config).results.label(config)) not in there:
-        return None
-    folder = prepare(config).folder(out)
+def _seconds_taken(folder: Path, recorded: Recorded) -> float | None:
+    """How long the run took; None if it is not done."""
     found = Run(folder).status()
     if found["state"] == RunState.DONE:
         return float(found.get("seconds", 0.0))

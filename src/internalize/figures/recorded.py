@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +18,13 @@ EARLY = "not_judged_yet"
 """A table's column that marks runs for later whose siblings were not all there when it was written."""
 
 
-def recorded_runs(results: Path, figure: Figure) -> dict[str, RecordedRun]:
+def recorded_runs(
+    results: Path, figure: Figure, read: Callable[[Path], dict[str, RecordedRun]] = recorded_in
+) -> dict[str, RecordedRun]:
     """By the run's name: the rows of all tables in a folder of results whose columns this figure can use.
 
     A figure derives columns from a run's curves, which are no longer there: the tables of figures that derive
-    the same ones are read, its own among them.
+    the same ones are read, its own among them. read: how; who asks for many figures may remember the tables.
     """
     require(results.is_dir(), "recorded", f"no folder {results}: name one that holds finished figures")
     found: dict[str, RecordedRun] = {}
@@ -33,7 +35,7 @@ def recorded_runs(results: Path, figure: Figure) -> dict[str, RecordedRun]:
         for folder in (name, *(f"{name}-{tier}" for tier in TIERS)):
             table = results / folder / f"{name}.csv"
             if table.is_file():
-                found = {**recorded_in(table), **found}
+                found = {**read(table), **found}
     return found
 
 

@@ -339,7 +339,7 @@ def with_indices(text: str) -> str:
     def lower(match: re.Match[str]) -> str:
         return match[1] + match[2].translate(SUBSCRIPTS)
 
-    return re.sub(r"\b([CS])_?(\d+)\b(?![×x])", lower, text)
+    return re.sub(r"\b([CS])_?(\d+)\b", lower, text)
 
 
 SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")

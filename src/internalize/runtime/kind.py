@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
@@ -136,6 +136,12 @@ class Prepared:
     def folder(self, out: Path) -> Path:
         """Where the run is or will be below `out`."""
         return out / self.identity.folder_name(self.label)
+
+    def folder_of_seed(self, seed: int, out: Path) -> Path:
+        """Where the run of the same config with another seed is or will be: nothing is checked again."""
+        config = replace(self.config, seed=seed)
+        identity = Identity(self.identity.kind, to_json(config), self.identity.sources)
+        return out / identity.folder_name(self.kind.results.label(config))
 
     def build(self, device: torch.device) -> Experiment[Any]:
         """The experiment, the same one for whoever asks: built once, for the forecast and for the loop."""

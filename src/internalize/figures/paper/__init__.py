@@ -7,6 +7,7 @@ import json
 import re
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,8 +18,10 @@ from internalize.runs.location import runs_folder
 from internalize.runs.storage import Shape, read_json, require_shape
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from internalize.figures.figure import Figure
-    from internalize.sweeps.recorded import Recorded
+    from internalize.sweeps.recorded import Recorded, RecordedRun
 
 NAMES = (
     "ood-degradation",
@@ -87,7 +90,8 @@ class FiguresArguments:
 def figures_command(arguments: FiguresArguments) -> None:
     for field_name, folder in (("out", arguments.out), ("results", arguments.results)):
         require(folder.is_dir() or not folder.exists(), field_name, f"{folder} is not a folder")
-    entries = [_entry(name, arguments) for name in NAMES]
+    known = cache(_table_of_runs)  # several figures look into one table
+    entries = [_entry(name, arguments, known) for name in NAMES]
     if arguments.json:
         print(json.dumps({"figures": entries}))
         return
@@ -105,7 +109,15 @@ def figures_command(arguments: FiguresArguments) -> None:
     console.print(f"internalize figure NAME makes one; --plan shows its claims.{more}", soft_wrap=True)
 
 
-def _entry(name: str, arguments: FiguresArguments) -> dict[str, Any]:
+def _table_of_runs(table: Path) -> dict[str, RecordedRun]:
+    from internalize.sweeps.recorded import recorded_in
+
+    return recorded_in(table)
+
+
+def _entry(
+    name: str, arguments: FiguresArguments, read: Callable[[Path], dict[str, RecordedRun]]
+) -> dict[str, Any]:
     told = told_by(name)
     entry: dict[str, Any] = {"figure": name, "paper": told["paper"], "shows": told["shows"]}
     if arguments.runs:
@@ -115,7 +127,7 @@ def _entry(name: str, arguments: FiguresArguments) -> dict[str, Any]:
         figure = find_figure(name)
         known: Recorded = {}
         with suppress(BadInput):  # a damaged table knows no runs, and does not end the list
-            known = recorded_runs(arguments.results, figure) if arguments.results.is_dir() else {}
+            known = recorded_runs(arguments.results, figure, read) if arguments.results.is_dir() else {}
         entry["runs"] = {tier: vars(status(figure, tier, arguments.out, known)) for tier in LISTED}
     return {**entry, "verdicts": _verdicts_told(arguments.results / name)}
 
