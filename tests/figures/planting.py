@@ -9,6 +9,7 @@ from typing import Any
 from internalize.configs.codec import to_json
 from internalize.figures.cases import Tier, shapes_of
 from internalize.figures.figure import Figure
+from internalize.figures.paper.parity_watch import LEMMAS
 from internalize.figures.rows import scale_of
 from internalize.runs.table import flat
 
@@ -117,7 +118,7 @@ def _left_vs_right(row: Row) -> Row:
 
 
 def _parity(row: Row) -> Row:
-    names = ("one_a_phase", "support_recovered", "chain_exact", "exact", "internalized")
+    names = ("one_a_phase", "support_recovered", "chain_exact", "exact", "internalized", *LEMMAS)
     return {**dict.fromkeys(names, True), "direct_training_exact": False}
 
 

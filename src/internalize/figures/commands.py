@@ -68,7 +68,7 @@ class FigureArguments:
     """Carry out also the runs that are only planned."""
     recorded: Path | None = None
     """A folder of finished figures, such as results: a run that has a row in one of their tables is not trained
-    again. Not for attention-parity and parity-watch, which are drawn from run folders."""
+    again. Not for attention-parity, which is drawn from run folders."""
     plan: bool = False
     """Show the claims, their tests and what they can detect, and do nothing."""
     quiet: bool = False

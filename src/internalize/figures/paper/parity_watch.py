@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Any
 from internalize.display.plots import INK, PALETTE, new_figure
 from internalize.figures.cases import JUDGING_SEEDS, Grid, Tiers
 from internalize.figures.claims import MOSTLY, Claim
-from internalize.figures.figure import DrawingMaterial, Figure, nothing_more
+from internalize.figures.figure import Curve, DrawingMaterial, Figure
 from internalize.figures.rates import RateAbove, RateBelow
-from internalize.figures.rows import group
+from internalize.figures.rows import FigureRow, group
 from internalize.kinds.parity.config import STEPS_PER_D, ParityConfig, theorem_batch
+from internalize.runs.folder import Run
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Drawing
 
@@ -54,6 +57,33 @@ CLAIMS = [
         ),
     ),
     Claim(
+        "covariance-is-good",
+        "The covariance of every phase's batch is good: λ_min ≥ 1/8 and λ_max ≤ d (lemma 5, appendix D).",
+        RateAbove(AS_ASKED, "covariance_good", MOSTLY, by="d"),
+        seen=True,
+    ),
+    Claim(
+        "tracks-the-population",
+        "On every example of a phase the trajectory stays within 1/100 of the population's (lemma 6, appendix "
+        "D).",
+        RateAbove(AS_ASKED, "tracks", MOSTLY, by="d"),
+        seen=True,
+    ),
+    Claim(
+        "contracts-in-every-phase",
+        "After s steps of a phase the distance to the new coordinate is at most (1 - η/8)^s, and rounding "
+        "finds it at the end (lemma 4, appendix D).",
+        RateAbove(AS_ASKED, "contracts", MOSTLY, by="d"),
+        seen=True,
+    ),
+    Claim(
+        "one-coordinate-more-a-phase",
+        "After rounding, phase t leaves the row that answers at minus the first t coordinates of the support "
+        "(the induction of theorem 4).",
+        RateAbove(AS_ASKED, "prefixes_exact", MOSTLY, by="d"),
+        seen=True,
+    ),
+    Claim(
         "fewer-examples-are-enough",
         "4 d³ examples, far fewer than the theorem asks for, are enough (not in the paper).",
         RateAbove(FEW, "internalized", MOSTLY, by="d"),
@@ -65,6 +95,38 @@ CLAIMS = [
         RateBelow(FEW, "direct_training_exact", MOSTLY, by="d"),
     ),
 ]
+
+LEMMAS = {
+    "covariance_good": ("lambda_min", "lambda_max"),
+    "tracks": ("tracking",),
+    "contracts": ("contraction", "rounding_gap"),
+    "prefixes_exact": ("prefix_errors",),
+}
+"""column → the quantities of the proof whose bounds hold in every phase where it is true."""
+
+
+def watched(run: Run) -> Curve:
+    """One point for each phase: every quantity and its bound."""
+    return [
+        {"phase": row["phase"]}
+        | {m["quantity"]: m["value"] for m in row["watch"]}
+        | {_bound(m["quantity"]): m["bound"] for m in row["watch"]}
+        for row in run.metrics("evaluation")
+    ]
+
+
+def _bound(quantity: str) -> str:
+    return f"{quantity}_bound"
+
+
+def lemma_columns(row: FigureRow, run: Run) -> dict[str, Any]:
+    from internalize.kinds.parity.watch import holds
+
+    phases = watched(run)
+    return {
+        name: all(holds(q, phase[q], phase[_bound(q)]) for phase in phases for q in quantities)
+        for name, quantities in LEMMAS.items()
+    }
 
 
 COLUMNS = 5
@@ -87,12 +149,12 @@ def draw(material: DrawingMaterial) -> Drawing:
 
     shown = AS_ASKED.of(material.rows) or material.rows  # the smoke tier has no others
     largest = max(row["d"] for row in shown)
-    runs = [material.evaluations(row) for row in shown if row["d"] == largest]
+    runs = [material.curve(row) for row in shown if row["d"] == largest]
     names = [name for name in QUANTITIES if name not in ("step_size", "batch")]  # the same in every phase
     lines = -(-len(names) // COLUMNS)
     figure, axes = new_figure(lines, COLUMNS, 13.0, 2.4 * lines + 0.4, squeeze=False)
     for axis, name in zip(axes.flat, names, strict=False):
-        _draw_quantity(axis, QUANTITIES[name], [_measured(run, name) for run in runs])
+        _draw_quantity(axis, name, [phase for run in runs for phase in run])
     for axis in axes.flat[len(names) :]:
         axis.set_visible(False)
     figure.suptitle(
@@ -103,21 +165,18 @@ def draw(material: DrawingMaterial) -> Drawing:
     return figure
 
 
-def _measured(run: list[dict[str, Any]], name: str) -> list[tuple[int, dict[str, Any]]]:
-    """(phase, what was measured of the quantity), phase after phase."""
-    return [(row["phase"], next(m for m in row["watch"] if m["quantity"] == name)) for row in run]
-
-
-def _draw_quantity(axis: Axes, name: str, runs: list[list[tuple[int, dict[str, Any]]]]) -> None:
+def _draw_quantity(axis: Axes, name: str, phases: Sequence[Mapping[str, Any]]) -> None:
+    """phases: of all runs."""
     from matplotlib.ticker import MaxNLocator
 
-    measured = [entry for run in runs for entry in run]
-    bound, relation = measured[0][1]["bound"], measured[0][1]["relation"]
-    for marker, colour, holds in (("o", PALETTE[0], True), ("x", PALETTE[1], False)):
-        kept = [(phase, m["value"]) for phase, m in measured if m["holds"] is holds]
+    from internalize.kinds.parity.watch import QUANTITIES, RELATIONS, holds
+
+    bound, relation, told = phases[0][_bound(name)], RELATIONS[name], QUANTITIES[name]
+    for marker, colour, good in (("o", PALETTE[0], True), ("x", PALETTE[1], False)):
+        kept = [(p["phase"], p[name]) for p in phases if holds(name, p[name], p[_bound(name)]) is good]
         if kept:
             axis.plot(*zip(*kept, strict=True), marker, color=colour, markersize=4, alpha=0.5)
-    values = [bound, *(m["value"] for _, m in measured)]
+    values = [bound, *(phase[name] for phase in phases)]
     if min(values) > 0 and max(values) / min(values) > 20:
         axis.set_yscale("log")
         low, high = min(values) / 1.6, max(values) * 1.6
@@ -129,7 +188,7 @@ def _draw_quantity(axis: Axes, name: str, runs: list[list[tuple[int, dict[str, A
         axis.axhspan(bottom, top, color=PALETTE[1], alpha=0.08, linewidth=0)
     axis.axhline(bound, color=INK, linestyle="--", linewidth=1)
     axis.set(ylim=(low, high), xlabel="phase")
-    axis.set_title(f"{NAMES.get(name, name)} {relation} {bound:.3g}", fontsize=9)
+    axis.set_title(f"{NAMES.get(told, told)} {relation} {bound:.3g}", fontsize=9)
     axis.xaxis.set_major_locator(MaxNLocator(5, integer=True))
 
 
@@ -149,5 +208,6 @@ FIGURE = Figure(
         "The theorem leaves its constants open. Ours are η = 1/(d+1), T = 20 d, and for the examples C = 20 "
         "and δ = 0.05, as in docs/parity.md."
     ],
-    columns_of_run=nothing_more,
+    columns_of_run=lemma_columns,
+    curve_of_run=watched,
 )

@@ -58,13 +58,16 @@ def no_extremes(rows: int) -> Tensor:
     return torch.tensor([Extremes(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)] * rows, dtype=torch.float64)
 
 
+Relation = Literal["≥", "≤", "<", "="]
+
+
 @dataclass(frozen=True)
 class Measured:
     """One quantity of one phase."""
 
     quantity: str
     value: float
-    relation: Literal["≥", "≤", "<", "="]
+    relation: Relation
     bound: float
     holds: bool
     lemma: str
@@ -88,6 +91,19 @@ QUANTITIES = {
     "prefix_errors": "wrong weights",
 }
 """quantity → how people write it."""
+
+RELATIONS: dict[str, Relation] = {
+    **dict.fromkeys(QUANTITIES, "≤"),
+    **dict.fromkeys(("batch", "lambda_min", "reach_low"), "≥"),
+    **dict.fromkeys(("cell_changes", "prefix_errors"), "="),
+    "rounding_gap": "<",
+}
+"""quantity → what it should be to its bound."""
+
+
+def holds(quantity: str, value: float, bound: float) -> bool:
+    relation = RELATIONS[quantity]
+    return {"≥": value >= bound, "≤": value <= bound, "<": value < bound, "=": value == bound}[relation]
 
 
 def population_gram(parity: HiddenParity, width: int) -> Tensor:
@@ -192,29 +208,26 @@ def phase_report(
     lowest = float(extremes[:, 0].min())
     wrong = int((row_d != -parity.indicator(phase)).sum())
     return [
-        _measured("batch", float(batch.size), "≥", wanted, "theorem"),
-        _measured("step_size", eta, "≤", 1 / (d + 1), "tracking"),
-        _measured("lambda_min", float(eigenvalues[0]), "≥", LAMBDA, "covariance"),
-        _measured("lambda_max", float(eigenvalues[-1]), "≤", float(d), "covariance"),
-        _measured("covariance", error, "≤", 1 / 8, "covariance"),
-        _measured("covariance_fine", error, "≤", 1 / (200 * time * math.sqrt(d)), "tracking"),
-        _measured("reach_low", lowest, "≥", 0.0, "one phase"),
-        _measured("reach_high", highest.reach_high, "≤", 1.0, "one phase"),
-        _measured("cell_changes", float(cell_changes), "=", 0.0, "one phase"),
-        _measured("population_high", highest.population_high, "≤", 1 - TRACKING, "theorem"),
-        _measured("tracking", highest.tracking, "≤", TRACKING, "tracking"),
-        _measured("tracking_norm", highest.tracking_norm, "≤", 1 / (200 * math.sqrt(d)), "tracking"),
-        _measured("contraction", highest.contraction, "≤", 1.0, "one phase"),
-        _measured("rounding_gap", highest.rounding_gap, "<", 0.5, "one phase"),
-        _measured("prefix_errors", float(wrong), "=", 0.0, "theorem"),
+        _measured("batch", float(batch.size), wanted, "theorem"),
+        _measured("step_size", eta, 1 / (d + 1), "tracking"),
+        _measured("lambda_min", float(eigenvalues[0]), LAMBDA, "covariance"),
+        _measured("lambda_max", float(eigenvalues[-1]), float(d), "covariance"),
+        _measured("covariance", error, 1 / 8, "covariance"),
+        _measured("covariance_fine", error, 1 / (200 * time * math.sqrt(d)), "tracking"),
+        _measured("reach_low", lowest, 0.0, "one phase"),
+        _measured("reach_high", highest.reach_high, 1.0, "one phase"),
+        _measured("cell_changes", float(cell_changes), 0.0, "one phase"),
+        _measured("population_high", highest.population_high, 1 - TRACKING, "theorem"),
+        _measured("tracking", highest.tracking, TRACKING, "tracking"),
+        _measured("tracking_norm", highest.tracking_norm, 1 / (200 * math.sqrt(d)), "tracking"),
+        _measured("contraction", highest.contraction, 1.0, "one phase"),
+        _measured("rounding_gap", highest.rounding_gap, 0.5, "one phase"),
+        _measured("prefix_errors", float(wrong), 0.0, "theorem"),
     ]
 
 
-def _measured(
-    quantity: str, value: float, relation: Literal["≥", "≤", "<", "="], bound: float, lemma: str
-) -> Measured:
-    holds = {"≥": value >= bound, "≤": value <= bound, "<": value < bound, "=": value == bound}[relation]
-    return Measured(quantity, value, relation, bound, holds, lemma)
+def _measured(quantity: str, value: float, bound: float, lemma: str) -> Measured:
+    return Measured(quantity, value, RELATIONS[quantity], bound, holds(quantity, value, bound), lemma)
 
 
 def as_json(report: list[Measured]) -> list[Json]:
