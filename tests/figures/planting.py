@@ -158,7 +158,7 @@ half."""
 LAPTOP_ALONE = defaultdict(
     lambda: NONE,
     {
-        "left-vs-right": {"fixed-place-mends-right-again"},
+        "left-vs-right": {"fixed-place-mends-right-again", "rotary-mends-right-again"},
         "parity-watch": {"fewer-examples-are-enough", "direct-training-fails"},
     },
 )

@@ -86,7 +86,7 @@ def test_numbers_are_those_of_the_runs_that_are_compared() -> None:
     rows = [*counts(5, 0, n=5, task="both"), *alone]
     judged = judge([Claim("one", "", MoreOften(A, B, "succeeded", strata="task"))], rows)[0]
     assert judged.numbers.startswith("A 5 of 5, B 0 of 5; difference +100 %")
-    assert judged.numbers.endswith("; 20 runs have none to be compared with")
+    assert judged.numbers.endswith("; not compared, since the others are missing there: 20 runs of A at other")
 
 
 def test_the_strictest_level_is_what_holm_asks_of_the_first() -> None:
@@ -273,11 +273,11 @@ def test_sooner() -> None:
     slow_task = [*times(20, 24), *times(2_000, 2_400, task="C7", budget=9_999.0)]
     assert verdict(test, slow_task) == "confirmed"
     told = judge([Claim("", "", test)], times(20, 60))[0].numbers
-    assert told.startswith("A 8 of 8, B 8 of 8 internalized; time × 0.33 [")
+    assert told.startswith("A: 8 of 8, B: 8 of 8 internalized; 0.33 [")
     for rows, end in (
-        (times(20, 200), "B 0 of 8 internalized; time × 0.23, counting the whole budget for B"),
-        (times(200, 20), "B 8 of 8 internalized; time × 4.26, counting the whole budget for A"),
-        (times(200, 200), "A 0 of 8, B 0 of 8 internalized"),
+        (times(20, 200), "B: 0 of 8 internalized; 0.23 times the iterations, counting the whole budget for B"),
+        (times(200, 20), "B: 8 of 8 internalized; 4.26 times the iterations, counting the whole budget for A"),
+        (times(200, 200), "A: 0 of 8, B: 0 of 8 internalized"),
     ):
         assert judge([Claim("", "", test)], rows)[0].numbers.endswith(end)
 

@@ -13,13 +13,14 @@ from internalize.figures.cases import Grid
 from internalize.figures.figure import Figure
 from internalize.figures.results import read
 from internalize.figures.rows import (
+    judged_ood,
     last_stage_passed,
     operations_until,
     scale_of,
     scale_of_all,
     stage_ends,
     until_internalized,
-    views_per_input,
+    views_within_budget,
 )
 from internalize.kinds.chain.config import ChainConfig, EvaluationConfig, OptimizerConfig
 from internalize.measure.cost import training_flops
@@ -120,16 +121,24 @@ CELL = {
 }  # fmt: skip
 
 
+def test_an_input_that_is_heavy_does_not_decide_what_is_measured_out_of_distribution() -> None:
+    """Hand-worked: 0.8^25 = 0.4 % of the mass is one input of C_2, 0.64^17 = 0.05 % is one of C_3."""
+    measured = {"ood_accuracy": 0.90, "ood_trained_accuracy": 1.0, "ood_inputs": "binomial:0.8"}
+    assert judged_ood({**CELL, **measured}, 2) == pytest.approx(0.05 * 0.90 + 0.95 * 1.0)
+    assert judged_ood({**CELL, **measured, "task": "C3", "horizon": 17}, 3) == 0.90
+    assert judged_ood({**CELL, "ood_accuracy": 0.90, "ood_inputs": "binomial:0.8"}, 2) == 0.90
+
+
 def test_the_scale_of_a_case() -> None:
     """Hand-worked: 6.4 million samples of 2^25 inputs are 0.19 views, of 3^17 they are 0.05, of 2^12 1,562."""
     paper = [{**CELL, "model.mlp": 256, "held_out": None, "model.init_std": 0.02, "seed": 0}]
 
     def scale(**fields: Any) -> str:
         row = {**CELL, **fields}
-        row["views_per_input"] = views_per_input(row, int(row["task"][1:]))
+        row["views_within_budget"] = views_within_budget(row, int(row["task"][1:]))
         return scale_of(row, paper)
 
-    assert views_per_input(CELL, 2) == pytest.approx(0.1907, abs=1e-4)
+    assert views_within_budget(CELL, 2) == pytest.approx(0.1907, abs=1e-4)
     assert scale() == "the paper's own"
     assert scale(held_out=None) == "toy"
     assert scale(**{"model.width": 32}) == "premise kept, smaller"

@@ -3,21 +3,22 @@ place."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from internalize.cli import main
 from internalize.figures.paper import NAMES, find_figure
+from internalize.figures.recorded import recorded_runs
 from internalize.figures.report import claims_document, find_records, headline_table, with_indices
+from internalize.figures.results import read
+from internalize.sweeps.recorded import table_rows
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.skipif(
-    "| claim | scale | numbers | verdict |" not in README, reason="the README has no table of headline claims"
-)
 def test_the_readme_shows_the_headline_claims(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", "--results", str(ROOT / "results"), "--markdown"]) == 0
     table = capsys.readouterr().out.strip()
@@ -47,6 +48,20 @@ def test_every_claim_of_every_figure_has_a_verdict_on_record() -> None:
             assert (found["sentence"], found["method"], found["headline"]) == now
 
 
+@pytest.mark.parametrize("name", [name for name in NAMES if find_figure(name).table is None])
+def test_committed_verdicts_are_those_of_the_committed_tables(name: str, tmp_path: Path) -> None:
+    """As the code judges them now: numbers, verdicts, and the scale of every run."""
+    figure, results = find_figure(name), ROOT / "results"
+    made = read(figure, "laptop", tmp_path, recorded_runs(results, figure))
+    told = [judgement.to_json() for judgement in made.judgements]
+    record = json.loads((results / name / "verdict.json").read_text(encoding="utf-8"))
+    for now, committed in zip(told, record["claims"], strict=True):
+        if committed["verdict"] != "planned":  # its cost is that of the machine
+            assert json.loads(json.dumps(now)) == committed, f"renew: internalize figure {name} --no-train"
+    scales = {row["run"]: row["scale"] for row in table_rows(results / name / f"{name}.csv")}
+    assert {row["run"]: row["scale"] for row in made.material.rows}.items() <= scales.items()
+
+
 def test_a_dozen_headlines_none_of_them_by_a_toy() -> None:
     records = find_records(ROOT / "results")
     headlines = [claim for name in NAMES for claim in find_figure(name).claims if claim.headline]
@@ -73,6 +88,6 @@ def test_toys_support_no_headline() -> None:
         return {"figure": "heads", "tier": tier, "claims": [claim]}
 
     toy = (record("laptop", "toy", "confirmed"), Path())
-    assert headline_table([toy]).splitlines()[-1] == "| A. | – | so far a toy only | **planned** |"
+    assert headline_table([toy]).splitlines()[-1] == "| 1 | A. | – | so far a toy only | **planned** |"
     paper = (record("paper", "the paper's own", "contradicted"), Path())
     assert "| the paper's own | paper | **contradicted** |" in headline_table([paper, toy])

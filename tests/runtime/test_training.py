@@ -151,6 +151,17 @@ def test_curricula_share_a_prefix(internalized: Run, tmp_path: Path) -> None:
         train(config, out=tmp_path / "elsewhere")
 
 
+def test_weights_that_know_the_held_out_inputs_are_refused(tmp_path: Path) -> None:
+    """A run holds out what its seed and share say: weights of another have seen it."""
+    parent = train(replace(BRIEF, seed=1, held_out=0.2), out=tmp_path)
+    child = replace(BRIEF, seed=1, held_out=0.2, iterations=BRIEF.iterations + 1, init_from=str(parent.path))
+    assert train(child, out=tmp_path).is_done
+    for other in (replace(child, seed=2), replace(child, held_out=0.3)):
+        with pytest.raises(BadInput, match=r"^held-out: .* has --seed 1, --held-out 0.2; "):
+            train(other, out=tmp_path)
+    assert train(replace(child, seed=2, held_out=None), out=tmp_path).is_done
+
+
 @pytest.mark.parametrize("init_from", ["{run}@9", "{run}@x", "{run}/nowhere", "{other}"])
 def test_starting_weights_that_do_not_fit_leave_nothing(
     internalized: Run, tmp_path: Path, init_from: str

@@ -32,6 +32,8 @@ class Grid:
     seeds: Sequence[int] = (0,)
     later: bool = False
     """Planned, and not carried out unless asked for: too long for now, or waiting for something else."""
+    ours: bool = False
+    """Of the paper's tier: not in the paper, and run beside its cases for a comparison."""
 
     def cases(self, name: str, seeds: Sequence[int] | None = None) -> tuple[Case, ...]:
         """seeds: others than the grid's own."""
@@ -174,7 +176,7 @@ def coverage(
     """A line for a caption: how often a run sees an input, from the case that sees least to the one that sees
     most. The paper's premise is that runs see few of them."""
     cases = [{"kind": config.kind, **dotted_fields(config)} for config, _ in shapes_of(grids, later=True)]
-    found = [columns(case, cases).get("views_per_input") for case in cases]
+    found = [columns(case, cases).get("views_within_budget") for case in cases]
     known = sorted(one for one in found if one is not None)
     if not known:
         return []

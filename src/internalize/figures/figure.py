@@ -138,12 +138,11 @@ class Figure:
         return [{**row, "scale": PAPER_SCALE} for row in self.table(tier)]
 
     def _paper_cases(self) -> list[dict[str, Any]]:
-        """The paper's cases, each once: seeds do not matter."""
-        if PAPER_TIER not in self.tiers:
-            return []
+        """The paper's cases, each once: seeds do not matter. What we run beside them is none of them."""
         from internalize.runs.table import dotted_fields
 
-        return [dotted_fields(config) for config, _ in shapes_of(self.tiers[PAPER_TIER])]
+        grids = [grid for grid in self.tiers.get(PAPER_TIER, ()) if not grid.ours]
+        return [dotted_fields(config) for config, _ in shapes_of(grids)]
 
     def differences(self, tier: Tier, runs: Collection[str] | None = None) -> list[str]:
         """What this tier has other than the paper. runs: the names of those that are there; all if None."""
@@ -152,10 +151,14 @@ class Figure:
         ours, paper = (shapes_of(self.tiers[which], later=True) for which in (tier, PAPER_TIER))
         return differences(ours if runs is None else _that_ran(ours, runs), paper)
 
+    def notes_at(self, tier: Tier) -> list[str]:
+        """The notes, and how often a run of the tier sees an input."""
+        return [*self.notes, *coverage(self.tiers.get(tier, ()), self.columns)]
+
     def caption_lines(self, tier: Tier, runs: Collection[str] | None = None) -> list[str]:
         """The caption, the notes, and what differs from the paper. runs: as for `differences`."""
         different = self.differences(tier, runs)
-        lines = [self.caption, *self.notes, *coverage(self.tiers.get(tier, ()), self.columns)]
+        lines = [self.caption, *self.notes_at(tier)]
         return [*lines, f"Differs from the paper: {'; '.join(different)}."] if different else lines
 
 

@@ -241,13 +241,14 @@ class WithField:
         return tuple(row.get(name) for name in self.strata)
 
     def _levels(self, members: Sequence[Row]) -> str:
-        """`1: 0 %, 32: 60 %`: the outcome at each value of the field."""
+        """`success ID by heads: 1 → 0 %, 32 → 60 %`."""
         parts = []
         for value in sorted({row[self.field] for row in members}):
             mean = fmean(float(row[self.outcome]) for row in members if row[self.field] == value)
             number = f"{mean:,.0f}" if abs(mean) >= 100 else f"{mean:.3g}"
-            parts.append(f"{value}: {number if self.number else percents(mean)}")
-        return ", ".join(parts)
+            parts.append(f"{value} → {number if self.number else percents(mean)}")
+        mean_of = "mean " if self.number else ""
+        return f"{mean_of}{in_words(self.outcome)} by {in_words(self.field)}: {', '.join(parts)}"
 
     def detects(self, planned: Sequence[Row], level: float) -> str:
         """The least rate at the far end, growing evenly from 0, that the test sees; for numbers, an order."""

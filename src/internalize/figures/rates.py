@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -200,9 +201,9 @@ class MoreOften:
             return f"Fisher's exact test of {in_words(self.outcome)}: {groups}"
         return f"exact test of {in_words(self.outcome)} within each {in_words(self.strata)}: {groups}"
 
-    def _sides(self, rows: Sequence[FigureRow]) -> tuple[list[tuple[list[bool], list[Any]]], int]:
-        """Of each group: the outcomes and their strata, of strata that both groups have; and how many runs have
-        none to be compared with."""
+    def _sides(self, rows: Sequence[FigureRow]) -> tuple[list[tuple[list[bool], list[Any]]], list[str]]:
+        """Of each group: the outcomes and their strata, of strata that both groups have; and what is said of
+        runs that have none to be compared with."""
         sides = []
         for members, outcome in ((self.more, self.outcome), (self.less, self.outcome_of_less or self.outcome)):
             known = [row for row in members.of(rows) if row.get(outcome) is not None]
@@ -210,7 +211,11 @@ class MoreOften:
             sides.append([(bool(row[outcome]), label) for row, label in zip(known, strata, strict=True)])
         common = {label for _, label in sides[0]} & {label for _, label in sides[1]}
         kept = [[(won, label) for won, label in side if label in common] for side in sides]
-        alone = sum(map(len, sides)) - sum(map(len, kept))
+        alone = [
+            f"{n} runs of {members.label} at {place(self.strata or '', label)}"
+            for members, side in zip(self.groups, sides, strict=True)
+            for label, n in Counter(label for _, label in side if label not in common).items()
+        ]
         return [([won for won, _ in side], [label for _, label in side]) for side in kept], alone
 
     def outcome_of(self, rows: Sequence[FigureRow]) -> TestOutcome | None:
@@ -224,7 +229,7 @@ class MoreOften:
         told = f"difference {100 * effect:+.0f} % [{100 * interval.low:+.0f} %, {100 * interval.high:+.0f} %]"
         own = "" if self.outcome_of_less is None else f" ({in_words(self.outcome_of_less)})"
         if alone:
-            told += f"; {alone} runs have none to be compared with"
+            told += f"; not compared, since the others are missing there: {', '.join(alone)}"
         return TestOutcome(
             claimed=stratified_difference(more, less, strata, "greater"),
             opposite=stratified_difference(more, less, strata, "less"),

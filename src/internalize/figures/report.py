@@ -255,13 +255,13 @@ def _of_runs(made: Record) -> list[Any]:
 
 
 def headline_table(records: Sequence[tuple[Record, Path]]) -> str:
-    """The headline claims, each at the largest scale at which there is a verdict; toys support none of them."""
-    lines = ["| claim | scale | numbers | verdict |", "|---|---|---|---|"]
+    """The headline claims, each at the largest scale at which there is a verdict; toys support none."""
+    lines = ["| | claim | scale | numbers | verdict |", "|---|---|---|---|---|"]
     for name in _names(records):
         of_figure = [record for record, _ in records if record["figure"] == name]
         for claim in _best_claims([record for record in of_figure if record["tier"] in ("laptop", "paper")]):
             if claim["headline"]:
-                lines.append(_line([claim["sentence"], *_scale_numbers_verdict(claim)]))
+                lines.append(_line([str(len(lines) - 1), claim["sentence"], *_scale_numbers_verdict(claim)]))
     return "\n".join(lines)
 
 

@@ -246,7 +246,7 @@ def verdict_record(made: Made) -> dict[str, Any]:
         "shows": figure.shows,
         "tier": tier,
         "caption": figure.caption,
-        "notes": list(figure.notes),
+        "notes": figure.notes_at(tier),
         "differences": figure.differences(tier, _names(made)),
         "judged": tier != "smoke",
         "claims": [judgement.to_json() for judgement in made.judgements],

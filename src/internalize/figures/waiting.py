@@ -47,7 +47,7 @@ class Sooner:
     def method(self) -> str:
         within = "" if self.strata is None else f" within each {in_words(self.strata)}"
         return (
-            f"log-rank test of {in_words(self.time)} internalized, permuted{within}: {self.sooner.label} "
+            f"log-rank test of {in_words(self.time)}, permuted{within}: {self.sooner.label} "
             f"sooner than "
             f"{self.later.label}"
         )
@@ -65,8 +65,10 @@ class Sooner:
         found = log_rank(waits_of(first, self.time), waits_of(second, self.time), strata)
         ratio, interval = self._ratio(first, second)
         events = [sum(bool(row["happened"]) for row in side) for side in (first, second)]
-        told = (
-            f"{self.sooner.label} {events[0]} of {len(first)}, {self.later.label} {events[1]} of {len(second)}"
+        sizes = len(first), len(second)
+        told = ", ".join(
+            f"{members.label}: {n} of {size}"
+            for members, n, size in zip(self.groups, events, sizes, strict=True)
         )
         return TestOutcome(
             claimed=found.sooner,
@@ -81,10 +83,10 @@ class Sooner:
         Nor is the ratio a bound: these runs would have come later than the budget, or, given up, before it.
         """
         if all(events):
-            return f"; time × {ratio:.2f} [{interval.low:.2f}, {interval.high:.2f}]"
+            return f"; {ratio:.2f} [{interval.low:.2f}, {interval.high:.2f}] times the iterations"
         if any(events):
             lacking = self.later if events[0] else self.sooner
-            return f"; time × {ratio:.2f}, counting the whole budget for {lacking.label}"
+            return f"; {ratio:.2f} times the iterations, counting the whole budget for {lacking.label}"
         return ""
 
     def _ratio(self, first: list[FigureRow], second: list[FigureRow]) -> tuple[float, Interval]:
@@ -151,7 +153,7 @@ class CostsMore:
     @property
     def method(self) -> str:
         return (
-            f"regression of log {in_words(self.cost)} internalized on log {self.unit} and on being one of the "
+            f"regression of log {in_words(self.cost)} on log {self.unit} and on being one of the "
             f"{self.costly.label} rather than the {self.others.label}, permuted over {self.unit}s within each "
             f"{in_words(self.strata)}"
         )
@@ -178,7 +180,8 @@ class CostsMore:
         return TestOutcome(
             claimed=found.rises,
             opposite=found.falls,
-            numbers=f"cost × {_factor(found)} ({counts})",
+            numbers=f"{self.costly.label} take {_factor(found)} times the iterations of {self.others.label} "
+            f"of their size ({counts})",
             data=_effect_data(found),
         )
 
@@ -215,7 +218,7 @@ class CostsWith:
     @property
     def method(self) -> str:
         return (
-            f"regression of log {in_words(self.cost)} internalized on the log of {in_words(self.number)}, over "
+            f"regression of log {in_words(self.cost)} on the log of {in_words(self.number)}, over "
             f"{self.group.label}, permuted over {self.unit}s within each {in_words(self.strata)}: rises"
         )
 
@@ -232,7 +235,7 @@ class CostsWith:
         return TestOutcome(
             claimed=found.rises,
             opposite=found.falls,
-            numbers=f"cost × {_factor(found)} where {in_words(self.number)} is twice as large "
+            numbers=f"{_factor(found)} times the iterations where {in_words(self.number)} is twice as large "
             f"({len(units)} {self.unit}s)",
             data=_effect_data(found),
         )
@@ -265,7 +268,7 @@ class AsSoon:
     @property
     def method(self) -> str:
         return (
-            f"two one-sided permutation tests of log {in_words(self.time)} internalized: {self.one.label} and "
+            f"two one-sided permutation tests of log {in_words(self.time)}: {self.one.label} and "
             f"{self.other.label} differ by less than a factor of {self.factor:g}"
         )
 
@@ -323,7 +326,7 @@ class GainsMore:
     def method(self) -> str:
         return (
             f"permutation test over {in_words(self.by)}s of the gain in log {in_words(self.cost)} "
-            f"internalized from "
+            f"from "
             f"{self.before.label} to {self.after.label}: more for {self.more.label} than for {self.less.label}"
         )
 

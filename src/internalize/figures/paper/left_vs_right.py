@@ -74,6 +74,7 @@ TIERS: Tiers = {
         Grid(EASY_STEPS, ABLATION, seeds=SIX_SEEDS, later=True),
         Grid(EASY_STEPS_AGAIN, {"method": SIDES}, AGAIN, seeds=SIX_SEEDS, later=True),
         Grid(EASY_STEPS_AGAIN, {"method": ["right"], "keep_positions": [True]}, AGAIN, SIX_SEEDS, later=True),
+        Grid(EASY_STEPS_AGAIN, {"method": SIDES, "model.positions": ["rotary"]}, AGAIN, SIX_SEEDS, later=True),
     ],
     "paper": [
         Grid(PAPER, {**PAPER_TASKS, "method": METHODS}, seeds=PAPER_SEEDS),
@@ -165,6 +166,12 @@ CLAIMS = [
         "paper's explanation; the test is ours).",
         Sooner(encoded("right", "rotary"), RIGHT),
         [works(encoded("left", "rotary"))],
+    ),
+    Claim(
+        "rotary-mends-right-again",
+        "The same at two more tasks, C_2 and C_3: right does better with rotary positions.",
+        Sooner(encoded("right", "rotary", again=True), encoded("right", "absolute", again=True)),
+        [works(encoded("left", "rotary", again=True))],
     ),
     Claim(
         "no-positions-mend-right",

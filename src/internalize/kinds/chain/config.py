@@ -188,6 +188,7 @@ class ChainConfig:
         ood_inputs = parse_inputs(self.ood_inputs, task.symbols, "ood-inputs")
         if self.held_out is not None:
             require_both_sides(Split(self.held_out, self.seed), self.horizon, inputs, ood_inputs)
+            self._require_split_of_first_weights(copies)
         last = task.inner_states - 1
         good = self.initial_state is None or 0 <= self.initial_state <= last
         require(good, "initial-state", f"must be a state in 0…{last}, got {self.initial_state}")
@@ -230,6 +231,16 @@ class ChainConfig:
             require(self.precision == "fp32", "precision", f"must be fp32 {why} bfloat16 products")
         sources = (task_source, curriculum_source, *self._check_model(task, curriculum, copies))
         return [source for source in sources if source is not None]
+
+    def _require_split_of_first_weights(self, copies: Copies) -> None:
+        """Refuse to begin from a run that trained on what is held out here; a folder of weights cannot tell."""
+        if self.init_from is None or self.init_from in copies or not _names_a_run(self.init_from):
+            return
+        parent = Run.open(split_stage(self.init_from, "init-from")[0], "init-from").identity().config
+        same = (parent.get("held_out"), parent.get("seed")) == (self.held_out, self.seed)
+        its = f"--seed {parent.get('seed')}, --held-out {parent.get('held_out') or 'not set'}"
+        why = "inputs that are held out here may have been trained on there: use the same two, or hold none out"
+        require(same, "held-out", f"{self.init_from} has {its}; {why}")
 
     def _check_model(
         self, task: Semiautomaton, curriculum: Curriculum, copies: Copies
@@ -292,7 +303,7 @@ def find_weights(text: str, copies: Copies, field: str = "init-from") -> Source:
     """The file of weights that `RUN`, `RUN@STAGE` or a Hugging Face folder names."""
     if text in copies:
         return Source(text, copies[text])
-    if Path(text).is_dir() and not (Path(text) / "status.json").exists():
+    if not _names_a_run(text):
         path = Path(text) / "model.safetensors"
         require(path.is_file(), field, f"{text} is neither a run nor a folder with a model.safetensors")
         return Source(text, path)
@@ -301,6 +312,11 @@ def find_weights(text: str, copies: Copies, field: str = "init-from") -> Source:
         return Source(text, Run.open(folder, field).weights_path(stage))
     except BadInput as error:
         raise BadInput(field, error.message) from None
+
+
+def _names_a_run(text: str) -> bool:
+    """Else it is a folder of Hugging Face's."""
+    return not Path(text).is_dir() or (Path(text) / "status.json").exists()
 
 
 def _mixes_neighbours_alone(curriculum: Curriculum) -> bool:
