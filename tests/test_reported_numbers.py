@@ -194,7 +194,11 @@ def test_depth_at_equal_parameters() -> None:
 
 def test_what_the_demo_shows() -> None:
     runs = [json.loads(text_of(f"results/demo/seed-{seed}.json")) for seed in range(10)]
-    ways = {"cot": "out loud (CoT)", "e2e": "at once, untaught (E2E)", "left": "words taken away (left)"}
+    ways = {
+        "cot": "out loud (CoT)",
+        "e2e": "answer only, never a chain (E2E)",
+        "left": "words taken away (left)",
+    }
     for way, name in ways.items():
         results = [run[way] for run in runs]
         within = [spread([100 * run[f"{kind}_accuracy"] for run in results], ".1f") for kind in ("id", "ood")]

@@ -34,7 +34,7 @@ from internalize.runtime.fleet.seeds import require_finished
 from internalize.runtime.kind import Streams
 from internalize.sweeps.plan import expected_seconds
 
-METHODS = {"cot": "out loud (CoT)", "e2e": "at once, untaught (E2E)", "left": "internalized (left)"}
+METHODS = {"cot": "out loud (CoT)", "e2e": "answer only (E2E)", "left": "internalized (left)"}
 TIMED_ANSWERS = 1_000
 
 SETTING = replace(LAPTOP, task="C3", horizon=16, iterations=20_000, rehearsal=0.5)
@@ -85,8 +85,8 @@ def demo_command(arguments: DemoArguments) -> None:
     path, explorer = arguments.out / "index.html", arguments.out / "explorer.html"
     write_output(path, demo_page(ways, base, explorer.name))
     with errors_console().status("a page in which the three models answer"):
-        out_loud, untaught, internalized = (run.path for run in runs)
-        write_explorer([internalized, out_loud, untaught], explorer)
+        out_loud, answer_only, internalized = (run.path for run in runs)
+        write_explorer([internalized, out_loud, answer_only], explorer)
     if arguments.json:
         results = {m: {"run": str(w.run.path), **w.run.summary()} for m, w in zip(METHODS, ways, strict=True)}
         print(
@@ -201,11 +201,11 @@ GUESSING = 0.05
 def story(ways: list[Way]) -> list[tuple[str, str]]:
     """What happened, in three short paragraphs, with the numbers of these runs."""
     summaries = [way.run.summary() for way in ways]
-    out_loud, untaught, internalized = summaries
+    out_loud, answer_only, internalized = summaries
     right = [percent(summary["id_accuracy"]) for summary in summaries]
     took = [f"{summary['iterations']:,} iterations" for summary in summaries]
     tokens = [f"{summary['response_length']:.0f} tokens" for summary in summaries]
-    guesses = untaught["id_accuracy"] < 1 / 3 + GUESSING
+    guesses = answer_only["id_accuracy"] < 1 / 3 + GUESSING
     faster = ways[0].seconds_per_answer / ways[2].seconds_per_answer
     if internalized["internalized"]:
         end = (
@@ -226,7 +226,7 @@ def story(ways: list[Way]) -> list[tuple[str, str]]:
             + f" is right on {right[0]} of new inputs.",
         ),
         (
-            "At once, untaught.",
+            "Answer only, never a chain.",
             f"It should say the answer alone, from the beginning. After {took[1]} it is right on {right[1]}"
             + ("; guessing would give 33.3 %." if guesses else " of new inputs."),
         ),

@@ -4,6 +4,7 @@ place."""
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,11 @@ def test_the_readme_shows_the_headline_claims(capsys: pytest.CaptureFixture[str]
     assert main(["report", "--results", str(ROOT / "results"), "--markdown"]) == 0
     table = capsys.readouterr().out.strip()
     assert table in README, "renew the README's table with: internalize report --markdown"
+    words = Counter(line.rsplit("**", 2)[1] for line in table.splitlines()[2:])
+    of = f"Of {words.total()} headline claims {words['confirmed']} are confirmed here, "
+    assert (
+        f"{of}{words['inconclusive']} are inconclusive, and {words['contradicted']} are contradicted." in README
+    )
 
 
 def test_the_document_of_claims_is_the_one_that_is_generated(capsys: pytest.CaptureFixture[str]) -> None:
