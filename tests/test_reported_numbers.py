@@ -74,7 +74,7 @@ def test_what_is_lost_out_of_distribution_at_the_papers_horizon() -> None:
     kept, kept_there = (sum(row["ood_succeeded"] == "True" for row in part) for part in (rows, drawn))
     assert f"Out of distribution {kept} of these {len(rows)} runs stay above 95 %" in text_of("docs/cost.md")
     told = f"{kept_there} of the {len(drawn)} runs end above 95 % out of distribution"
-    assert told in text_of("docs/figures.md")
+    assert told in text_of("docs/results.md")
 
 
 def test_whether_quicker_runs_are_better_out_of_distribution() -> None:
@@ -116,7 +116,7 @@ def test_left_and_right_on_a_seed_for_choosing() -> None:
 
 
 def test_why_right_fails() -> None:
-    document = text_of("docs/figures.md")
+    document = text_of("docs/results.md")
     rows = [row for row in rows_of("left-vs-right/left-vs-right.csv") if row["task"] == "C7"]
     lines = {
         ("left", "absolute"): "left, absolute positions | stays",
@@ -153,7 +153,7 @@ def test_what_a_wide_mlp_costs_in_operations() -> None:
             for own in ((task, "True"), (task, "False"))
         )
         ratios.append(wide - narrow)
-    told = " ".join(text_of("docs/figures.md").split())
+    told = " ".join(text_of("docs/results.md").split())
     assert (
         f"{math.exp(fmean(ratios)):.2f} times (the geometric mean over the orders, of the {len(rows)} runs"
         in told
@@ -161,7 +161,7 @@ def test_what_a_wide_mlp_costs_in_operations() -> None:
 
 
 def test_ood_accuracy_falls_away() -> None:
-    document = text_of("docs/figures.md")
+    document = text_of("docs/results.md")
     rows = rows_of("ood-degradation/ood-degradation.csv")
     for task in ("C3", "C4", "C5"):
         here = [row for row in rows if row["task"] == task]
@@ -179,7 +179,7 @@ def test_ood_accuracy_falls_away() -> None:
 
 
 def test_depth_at_equal_parameters() -> None:
-    document = text_of("docs/figures.md")
+    document = text_of("docs/results.md")
     for depth, shape in (("1", "64, 256"), ("2", "48, 160"), ("4", "32, 128")):
         here = [row for row in rows_of("isoparameter/isoparameter.csv") if row["model.depth"] == depth]
         times = numbers(here, "iterations_until")
@@ -232,8 +232,27 @@ def test_the_speed_of_text() -> None:
         assert f"| {speed['ours']:,.0f} | {speed['plain']:,.0f} | {speed['ratio']:.{digits}f} |" in document
 
 
+def test_every_method_at_every_task() -> None:
+    document, rows = text_of("docs/results.md"), rows_of("methods/methods.csv")
+    for place in dict.fromkeys(row["place"] for row in rows if row["not_judged_yet"] != "True"):
+
+        def counted(method: str, *outcomes: str, place: str = place) -> str:
+            here = [row for row in rows if (row["place"], row["method"]) == (place, method)]
+            assert len(here) in (0, 10)
+            told = (str(sum(row[outcome] == "True" for row in here)) for outcome in outcomes)
+            return ", ".join(told) if here else "–"
+
+        task, horizon = place.split(" T=")
+        cells = [
+            counted("cot", "succeeded", "ood_succeeded"), counted("e2e", "near_chance"),
+            counted("left", "internalized"), counted("left", "ood_succeeded"),
+            counted("inductive", "internalized"),
+        ]  # fmt: skip
+        assert f"| {task[0]}_{task[1:]}, {horizon} | {' | '.join(cells)} |" in document
+
+
 def test_the_papers_own_cell() -> None:
-    document = text_of("docs/figures.md")
+    document = text_of("docs/results.md")
     cells = [
         row
         for row in rows_of("left-vs-right/left-vs-right.csv")
@@ -243,7 +262,7 @@ def test_the_papers_own_cell() -> None:
         rows = [row for row in cells if row["method"] == method]
         through = [row for row in rows if row["internalized"] == "True"]
         lost = numbers([row for row in rows if row not in through], "id_accuracy", 0.01)
-        there = ", ".join(f"{value:.1f}" for value in numbers(through, "ood_accuracy", 0.01)) or "–"
+        there = ", ".join(f"{value:.1f}" for value in numbers(through, "ood_judged", 0.01)) or "–"
         told = f"| {method} | {count(rows)} | {there} | {min(lost):.1f}–{max(lost):.1f} |"
         assert told in document
 
@@ -348,7 +367,7 @@ def test_one_model_for_both_lengths() -> None:
         told = [spread(numbers(here, "result.iterations"), ",.0f")]
         told += [spread(numbers(here, column, 0.01), ".1f") for column in shares]
         told += [f"{fmean(numbers(here, 'chain_response_length')):.1f}"]
-        assert f"| {label} | {' | '.join(told)} |" in text_of("docs/figures.md")
+        assert f"| {label} | {' | '.join(told)} |" in text_of("docs/results.md")
 
 
 def test_published_records_do_not_say_where_they_lay() -> None:

@@ -201,6 +201,8 @@ def _how_it_ended(row: FigureRow, chance: float, ood: float) -> dict[str, Any]:
         found["chain_ood_succeeded"] = row["chain_ood_accuracy"] > SUCCESS
         whole = round(row["chain_response_length"]) == row["horizon"] + 1  # all states and EOS
         found["both_succeeded"] = bool(row["internalized"]) and found["chain_succeeded"] and whole
+    if "samples" in row:  # tables once had what the budget allows here
+        found["views_per_input"] = row["samples"] / row["possible_inputs"]
     if row.get("iterations_until") is not None:  # a row of a table; of a run, its curves are needed first
         found["operations_until"] = operations_until(row)
     return found
