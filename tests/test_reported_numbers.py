@@ -178,6 +178,18 @@ def test_ood_accuracy_falls_away() -> None:
     assert not {row["run"] for row in rows} & {row["run"] for row in rows_of("ood-degradation/second-look.csv")}
 
 
+def test_what_groups_cost() -> None:
+    document, rows = text_of("docs/results.md"), rows_of("groups/groups.csv")
+    for task in {row["task"] for row in rows}:
+        here = [row for row in rows if row["task"] == task]
+        name = "×".join(f"C_{part[1:]}" for part in task.split("x"))
+        line = f"| {here[0]['size']}, {here[0]['horizon']} | "
+        told = f"{name}: {here[0]['prime_powers']}, {median(numbers(here, 'iterations_until')):,.0f}"
+        assert any(told in own for own in document.splitlines() if own.startswith(line))
+    assert f"all {len(rows)} internalize" in document
+    assert all(row["happened"] == "True" for row in rows)
+
+
 def test_depth_at_equal_parameters() -> None:
     document = text_of("docs/results.md")
     for depth, shape in (("1", "64, 256"), ("2", "48, 160"), ("4", "32, 128")):
@@ -423,7 +435,7 @@ def test_headlines_under_the_initial_weights_of_gpt2() -> None:
         )
         for task in ("C3", "C7")
     ]
-    assert f"against {100 * larger[0]:.1f} and {100 * larger[1]:.1f} in `results/laptop/judge.csv`" in document
+    assert f"against {100 * larger[0]:.1f} on C_3, and 2.4 against {100 * larger[1]:.1f} on C_7" in document
     claims = json.loads(text_of("results/readings/headlines/verdict.json"))["claims"]
     assert [claim["verdict"] for claim in claims] == 4 * ["confirmed"]
 

@@ -291,8 +291,8 @@ class AsSoon:
                     difference_of_means(faster, other, "greater"), difference_of_means(slower, other, "less")
                 ),
             ),
-            numbers=f"{self.one.label} in {len(one)} runs, {self.other.label} in {len(other)}; time × "
-            f"{_factor(found)}",
+            numbers=f"{self.one.label} takes {_factor(found)} times the iterations of {self.other.label} "
+            f"({len(one)} and {len(other)} runs)",
             data={self.one.label: one, self.other.label: other},
         )
 
