@@ -80,6 +80,23 @@ def test_toys_support_no_claim_beside_others() -> None:
     assert judge([claim], [*only_of_one, *toys])[0].scale == "toy"  # B has nothing else
 
 
+def test_a_claim_on_toys_is_not_corrected_for_with_the_others() -> None:
+    """Two claims on larger runs are doubled; a third, on toys alone, changes neither and is its own family."""
+    larger = [{**row, "scale": "premise kept, smaller"} for row in counts(9, 2)]
+    toys = [{**row, "scale": "toy", "method": f"{row['method']} toy"} for row in counts(9, 2)]
+    test = MoreOften(A, B, "succeeded")
+    on_toys = MoreOften(group("A", method="a toy"), group("B", method="b toy"), "succeeded")
+
+    def corrected(*tests: ClaimTest) -> list[float | None]:
+        claims = [Claim(str(i), "", one) for i, one in enumerate(tests)]
+        return [judgement.p for judgement in judge(claims, [*larger, *toys])]
+
+    (alone,) = corrected(test)
+    assert alone is not None
+    assert corrected(test, test) == pytest.approx([2 * alone, 2 * alone])
+    assert corrected(test, test, on_toys) == pytest.approx([2 * alone, 2 * alone, alone])
+
+
 def test_numbers_are_those_of_the_runs_that_are_compared() -> None:
     """Twenty failures of A on a task that B never tried say nothing of the two."""
     alone = [row for row in counts(0, 0, n=20, task="other") if row in A.of(counts(0, 0, n=20, task="other"))]

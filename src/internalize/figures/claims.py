@@ -220,11 +220,11 @@ def judge(
         _Tested(None, None, "") if waiting else _test(claim, rows)
         for claim, waiting in zip(claims, waits, strict=True)
     ]
-    family = [i for i, found in enumerate(tested) if found.outcome is not None and not _is_counted(claims[i])]
-    sides = {}
-    for side in ("claimed", "opposite"):
-        p_values = [min(1.0, claims[i].looks * two_sided(getattr(tested[i].outcome, side))) for i in family]
-        sides[side] = dict(zip(family, holm(p_values), strict=True))
+    sides: dict[str, dict[int, float]] = {"claimed": {}, "opposite": {}}
+    for family in _families(claims, tested):
+        for side, known in sides.items():
+            p_values = [min(1.0, claims[i].looks * two_sided(getattr(tested[i].outcome, side))) for i in family]
+            known.update(zip(family, holm(p_values), strict=True))
     judged = []
     for i, (claim, found) in enumerate(zip(claims, tested, strict=True)):
         if found.outcome is None:
@@ -237,6 +237,12 @@ def judge(
         word = "confirmed" if p <= alpha else "contradicted" if opposite <= alpha else "inconclusive"
         judged.append(Judgement(claim, word, found.outcome, p, opposite, found.scale, found.why))
     return judged
+
+
+def _families(claims: Sequence[Claim], tested: Sequence[_Tested]) -> list[list[int]]:
+    """The claims that are corrected for each other; those on toys, which support nothing, by themselves."""
+    known = [i for i, found in enumerate(tested) if found.outcome is not None and not _is_counted(claims[i])]
+    return [[i for i in known if (tested[i].scale == TOY_SCALE) is toy] for toy in (False, True)]
 
 
 @dataclass(frozen=True)

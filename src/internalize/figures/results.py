@@ -15,7 +15,7 @@ from internalize.configs.files import make_folder, write_output
 from internalize.display.terminal import duration
 from internalize.errors import Interrupted, require
 from internalize.figures.cases import Tier, in_progress, planned_rows, varied
-from internalize.figures.claims import Claim, Judgement, judge, strictest_level
+from internalize.figures.claims import UNDETECTABLE, Claim, Judgement, judge, strictest_level
 from internalize.figures.figure import PAPER_TIER, Curve, DrawingMaterial, Figure
 from internalize.figures.paper import VERDICT
 from internalize.figures.recorded import (
@@ -268,6 +268,15 @@ def _names(made: Made) -> set[str] | None:
     return {row[RUN] for row in made.material.rows if RUN in row} or None
 
 
+def _detects(claim: Claim, planned: Sequence[FigureRow], level: float) -> str:
+    """Of a claim about runs that succeed, or that fail, nobody knows before how many these are."""
+    told = claim.test.detects(planned, level)
+    chosen = any(members != members.whatever_came_out() for members in claim.test.groups)
+    if told == UNDETECTABLE or not chosen:
+        return told
+    return f"{told}, if all planned runs count; how many do depends on what comes out"
+
+
 def plan(figure: Figure, planned: Sequence[FigureRow]) -> list[dict[str, str]]:
     """Every claim with its test and the smallest effect that the planned runs can show."""
     level = strictest_level(figure.claims)
@@ -277,7 +286,7 @@ def plan(figure: Figure, planned: Sequence[FigureRow]) -> list[dict[str, str]]:
             "sentence": claim.sentence,
             "method": claim.test.method,
             "controls": "; ".join(dict.fromkeys(control.sentence for control in claim.controls)),
-            "detects": claim.test.detects(planned, level / claim.looks),
+            "detects": _detects(claim, planned, level / claim.looks),
         }
         for claim in figure.claims
     ]
