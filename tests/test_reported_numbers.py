@@ -178,6 +178,23 @@ def test_ood_accuracy_falls_away() -> None:
     assert not {row["run"] for row in rows} & {row["run"] for row in rows_of("ood-degradation/second-look.csv")}
 
 
+def test_hints_in_bfloat16() -> None:
+    """The rule of the study: all succeed with both, and the means differ by less than a point."""
+    document, rows = text_of("docs/hints.md"), rows_of("hints/precision.csv")
+    for method in ("direct", "curriculum", "mixture"):
+        both = [
+            numbers(
+                [row for row in rows if (row["method"], row["precision"]) == (method, own)], "accuracy", 0.01
+            )
+            for own in ("fp32", "bf16")
+        ]
+        cells = (f"{sum(a > 95 for a in own)} of {len(own)}, {fmean(own):.1f} %" for own in both)
+        assert f"| {method} | {' | '.join(cells)} |" in document
+        if method != "direct":
+            assert all(accuracy > 95 for own in both for accuracy in own)
+            assert abs(fmean(both[0]) - fmean(both[1])) < 1
+
+
 def test_what_groups_cost() -> None:
     document, rows = text_of("docs/results.md"), rows_of("groups/groups.csv")
     for task in {row["task"] for row in rows}:
