@@ -13,7 +13,9 @@ from statistics import fmean, median
 import pytest
 
 from internalize.figures.paper import isoparameter
+from internalize.figures.paper.parity_watch import LEMMAS
 from internalize.kinds.chain.config import ChainConfig
+from internalize.kinds.parity.watch import holds as quantity_holds
 from internalize.statistics import spearman_trend
 from internalize.sweeps import read_sweep
 
@@ -176,6 +178,30 @@ def test_ood_accuracy_falls_away() -> None:
     told = sum(row["ood_succeeded"] == "True" for row in rows)
     assert f"{told} of the {len(rows)} runs end above 95 % out of" in document
     assert not {row["run"] for row in rows} & {row["run"] for row in rows_of("ood-degradation/second-look.csv")}
+
+
+def test_the_lemmas_of_the_parity_proof() -> None:
+    """Columns of the table from the quantities of every phase, and how often other bounds are broken."""
+    rows = {row["run"]: row for row in rows_of("parity-watch/parity-watch.csv")}
+    phases: dict[str, list[dict[str, str]]] = {run: [] for run in rows}
+    for phase in rows_of("parity-watch/parity-watch-curves.csv"):
+        phases[phase["run"]].append(phase)
+
+    def holds(phase: dict[str, str], quantity: str) -> bool:
+        return quantity_holds(quantity, float(phase[quantity]), float(phase[f"{quantity}_bound"]))
+
+    for run, row in rows.items():
+        assert len(phases[run]) == int(row["k"])
+        for column, quantities in LEMMAS.items():
+            found = all(holds(phase, name) for phase in phases[run] for name in quantities)
+            assert row[column] == str(found)
+    asked = [row for row in rows.values() if row["batch"] and row["zero_init"] == "False"]
+    known = [phase for row in asked for phase in phases[row["run"]]]
+    broken = {name: sum(not holds(phase, name) for phase in known) for name in ("reach_high", "tracking_norm")}
+    document = " ".join(text_of("docs/parity.md").split())
+    assert f"have {len(known)} phases" in document
+    assert f"passes 1 in {broken['reach_high']} (by" in document
+    assert f"above its bound in {broken['tracking_norm']}." in document
 
 
 def test_hints_in_bfloat16() -> None:

@@ -34,7 +34,7 @@ from internalize.runtime.fleet.seeds import require_finished
 from internalize.runtime.kind import Streams
 from internalize.sweeps.plan import expected_seconds
 
-METHODS = {"cot": "out loud (CoT)", "e2e": "answer only (E2E)", "left": "internalized (left)"}
+METHODS = {"cot": "out loud (CoT)", "e2e": "answer only, never a chain (E2E)", "left": "internalized (left)"}
 TIMED_ANSWERS = 1_000
 
 SETTING = replace(LAPTOP, task="C3", horizon=16, iterations=20_000, rehearsal=0.5)

@@ -95,6 +95,7 @@ def test_a_claim_on_toys_is_not_corrected_for_with_the_others() -> None:
     assert alone is not None
     assert corrected(test, test) == pytest.approx([2 * alone, 2 * alone])
     assert corrected(test, test, on_toys) == pytest.approx([2 * alone, 2 * alone, alone])
+    assert corrected(test, on_toys, on_toys) == pytest.approx([alone, 2 * alone, 2 * alone])
 
 
 def test_numbers_are_those_of_the_runs_that_are_compared() -> None:
@@ -290,11 +291,11 @@ def test_sooner() -> None:
     slow_task = [*times(20, 24), *times(2_000, 2_400, task="C7", budget=9_999.0)]
     assert verdict(test, slow_task) == "confirmed"
     told = judge([Claim("", "", test)], times(20, 60))[0].numbers
-    assert told.startswith("A: 8 of 8, B: 8 of 8 internalized; 0.33 [")
+    assert told.startswith("A: 8 of 8; B: 8 of 8 internalized; A takes 0.33 [")
     for rows, end in (
-        (times(20, 200), "B: 0 of 8 internalized; 0.23 times the iterations, counting the whole budget for B"),
-        (times(200, 20), "B: 8 of 8 internalized; 4.26 times the iterations, counting the whole budget for A"),
-        (times(200, 200), "A: 0 of 8, B: 0 of 8 internalized"),
+        (times(20, 200), "B: 0 of 8 internalized; A takes 0.23 times as many, counting the whole budget for B"),
+        (times(200, 20), "B: 8 of 8 internalized; A takes 4.26 times as many, counting the whole budget for A"),
+        (times(200, 200), "A: 0 of 8; B: 0 of 8 internalized"),
     ):
         assert judge([Claim("", "", test)], rows)[0].numbers.endswith(end)
 
@@ -445,7 +446,7 @@ def test_who_looks_often_needs_a_smaller_p() -> None:
     assert once.p == pytest.approx(2 * comb(15, 7) / comb(30, 7))
     assert [seven.p / once.p, eight.p / once.p] == pytest.approx([7, 8])
     assert [judged.word for judged in (once, seven, eight)] == ["confirmed", "confirmed", "inconclusive"]
-    assert seven.numbers.endswith("judged 7 times, each time on new runs: p is multiplied by 7")
+    assert seven.numbers.endswith("7 looks, each on new runs: p is multiplied by 7")
     assert "judged" not in once.numbers
 
 

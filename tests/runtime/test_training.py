@@ -156,6 +156,7 @@ def test_weights_that_know_the_held_out_inputs_are_refused(tmp_path: Path) -> No
     parent = train(replace(BRIEF, seed=1, held_out=0.2), out=tmp_path)
     child = replace(BRIEF, seed=1, held_out=0.2, iterations=BRIEF.iterations + 1, init_from=str(parent.path))
     assert train(child, out=tmp_path).is_done
+    assert train(replace(child, held_out=0.1), out=tmp_path).is_done  # a part of what the parent held out
     for other in (replace(child, seed=2), replace(child, held_out=0.3)):
         with pytest.raises(BadInput, match=r"^held-out: .* has --seed 1, --held-out 0.2; "):
             train(other, out=tmp_path)

@@ -170,12 +170,10 @@ def _one(value: Any) -> str:
     return f"{value:,}" if is_count else str(value)
 
 
-def coverage(
-    grids: Sequence[Grid], columns: Callable[[FigureRow, Sequence[FigureRow]], dict[str, Any]]
-) -> list[str]:
+def coverage(shapes: Shapes, columns: Callable[[FigureRow, Sequence[FigureRow]], dict[str, Any]]) -> list[str]:
     """A line for a caption: how often a run sees an input, from the case that sees least to the one that sees
     most. The paper's premise is that runs see few of them."""
-    cases = [{"kind": config.kind, **dotted_fields(config)} for config, _ in shapes_of(grids, later=True)]
+    cases = [{"kind": config.kind, **dotted_fields(config)} for config, _ in shapes]
     found = [columns(case, cases).get("views_within_budget") for case in cases]
     known = sorted(one for one in found if one is not None)
     if not known:

@@ -170,7 +170,7 @@ class Judgement:
         if self.word == "planned":
             return self.cost
         looks = self.claim.looks
-        often = f"judged {looks} times, each time on new runs: p is multiplied by {looks}"
+        often = f"{looks} looks, each on new runs: p is multiplied by {looks}"
         again = often if self.outcome and looks > 1 else ""
         seen = SEEN if self.outcome and self.claim.seen else ""
         told = [self.outcome.numbers if self.outcome else "", self.why, again, seen]
@@ -269,6 +269,12 @@ def _test(claim: Claim, rows: Sequence[FigureRow]) -> _Tested:
         )
     scale = _scale(claim, rows if outcome is None else left)
     return _Tested(outcome, scale, f"left out: {why}" if why and outcome is not None else why)
+
+
+def without_planned_toys(claim: Claim, planned: Sequence[FigureRow]) -> list[FigureRow]:
+    """The cases that a claim will be judged on: as `_without_toys`, before anything has run."""
+    kept = [case for case in planned if case.get("scale") != TOY_SCALE]
+    return kept if all(members.planned(kept) for members in claim.test.groups) else list(planned)
 
 
 def _without_toys(claim: Claim, rows: Sequence[FigureRow]) -> tuple[list[FigureRow], list[str]]:

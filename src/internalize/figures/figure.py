@@ -114,9 +114,10 @@ class Figure:
         return self.tiers[tier]
 
     def planned(self, sweep: Sweep) -> list[dict[str, Any]]:
-        """The cases as rows: fields and derived columns, no results."""
-        cases = planned_rows(sweep)
-        return [{**case, **self.columns(case, cases)} for case in cases]
+        """The cases as rows: fields, derived columns and the scale, no results."""
+        cases, paper = planned_rows(sweep), self._paper_cases()
+        rows = [{**case, **self.columns(case, cases)} for case in cases]
+        return [{**row, "scale": scale_of(row, paper)} for row in rows]
 
     def rows(self, found: Sequence[FigureRow], sweep: Sweep, out: Path | None) -> list[dict[str, Any]]:
         """The rows of finished runs with every derived column.
@@ -141,24 +142,31 @@ class Figure:
         """The paper's cases, each once: seeds do not matter. What we run beside them is none of them."""
         from internalize.runs.table import dotted_fields
 
-        grids = [grid for grid in self.tiers.get(PAPER_TIER, ()) if not grid.ours]
-        return [dotted_fields(config) for config, _ in shapes_of(grids)]
+        return [dotted_fields(config) for config, _ in shapes_of(self._paper_grids())]
+
+    def _paper_grids(self) -> list[Grid]:
+        return [grid for grid in self.tiers.get(PAPER_TIER, ()) if not grid.ours]
 
     def differences(self, tier: Tier, runs: Collection[str] | None = None) -> list[str]:
         """What this tier has other than the paper. runs: the names of those that are there; all if None."""
         if tier == PAPER_TIER or self.table is not None or PAPER_TIER not in self.tiers:
             return []
-        ours, paper = (shapes_of(self.tiers[which], later=True) for which in (tier, PAPER_TIER))
-        return differences(ours if runs is None else _that_ran(ours, runs), paper)
+        paper = shapes_of(self._paper_grids(), later=True)
+        return differences(self._shapes(tier, runs), paper)
 
-    def notes_at(self, tier: Tier) -> list[str]:
-        """The notes, and how often a run of the tier sees an input."""
-        return [*self.notes, *coverage(self.tiers.get(tier, ()), self.columns)]
+    def _shapes(self, tier: Tier, runs: Collection[str] | None) -> Shapes:
+        """The cases of the tier, those for later too. runs: the names of those that are there; all if None."""
+        shapes = shapes_of(self.tiers.get(tier, ()), later=True)
+        return shapes if runs is None else _that_ran(shapes, runs)
+
+    def notes_at(self, tier: Tier, runs: Collection[str] | None = None) -> list[str]:
+        """The notes, and how often a run sees an input. runs: as for `differences`."""
+        return [*self.notes, *coverage(self._shapes(tier, runs), self.columns)]
 
     def caption_lines(self, tier: Tier, runs: Collection[str] | None = None) -> list[str]:
         """The caption, the notes, and what differs from the paper. runs: as for `differences`."""
         different = self.differences(tier, runs)
-        lines = [self.caption, *self.notes_at(tier)]
+        lines = [self.caption, *self.notes_at(tier, runs)]
         return [*lines, f"Differs from the paper: {'; '.join(different)}."] if different else lines
 
 

@@ -212,7 +212,7 @@ class MoreOften:
         common = {label for _, label in sides[0]} & {label for _, label in sides[1]}
         kept = [[(won, label) for won, label in side if label in common] for side in sides]
         alone = [
-            f"{n} runs of {members.label} at {place(self.strata or '', label)}"
+            f"{n} {'run' if n == 1 else 'runs'} of {members.label} at {place(self.strata or '', label)}"
             for members, side in zip(self.groups, sides, strict=True)
             for label, n in Counter(label for _, label in side if label not in common).items()
         ]

@@ -15,7 +15,14 @@ from internalize.configs.files import make_folder, write_output
 from internalize.display.terminal import duration
 from internalize.errors import Interrupted, require
 from internalize.figures.cases import Tier, in_progress, planned_rows, varied
-from internalize.figures.claims import UNDETECTABLE, Claim, Judgement, judge, strictest_level
+from internalize.figures.claims import (
+    UNDETECTABLE,
+    Claim,
+    Judgement,
+    judge,
+    strictest_level,
+    without_planned_toys,
+)
 from internalize.figures.figure import PAPER_TIER, Curve, DrawingMaterial, Figure
 from internalize.figures.paper import VERDICT
 from internalize.figures.recorded import (
@@ -246,7 +253,7 @@ def verdict_record(made: Made) -> dict[str, Any]:
         "shows": figure.shows,
         "tier": tier,
         "caption": figure.caption,
-        "notes": figure.notes_at(tier),
+        "notes": figure.notes_at(tier, _names(made)),
         "differences": figure.differences(tier, _names(made)),
         "judged": tier != "smoke",
         "claims": [judgement.to_json() for judgement in made.judgements],
@@ -270,7 +277,7 @@ def _names(made: Made) -> set[str] | None:
 
 def _detects(claim: Claim, planned: Sequence[FigureRow], level: float) -> str:
     """Of a claim about runs that succeed, or that fail, nobody knows before how many these are."""
-    told = claim.test.detects(planned, level)
+    told = claim.test.detects(without_planned_toys(claim, planned), level)
     chosen = any(members != members.whatever_came_out() for members in claim.test.groups)
     if told == UNDETECTABLE or not chosen:
         return told

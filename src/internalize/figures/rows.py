@@ -175,8 +175,9 @@ def judged_ood(row: FigureRow, symbols: int) -> float:
     """OOD accuracy on held-out inputs; where one input alone is heavy, on all inputs.
 
     Binomial inputs repeat: of C_2 at T = 25, the input of ones alone has 0.4 % of the mass. Where it is held
-    out it is 8 % of a sample of held-out inputs, and its answer decides what is measured. So the two sides are
-    put together again, each with its share.
+    out it is 7 % of a sample of held-out inputs, and its answer decides what is measured. So the two sides are
+    put together again, with the share that is held out on average. (Uniform inputs are all alike: ID accuracy
+    has no such trouble.)
     """
     if row.get("ood_trained_accuracy") is None:
         return float(row["ood_accuracy"])

@@ -66,7 +66,7 @@ class Sooner:
         ratio, interval = self._ratio(first, second)
         events = [sum(bool(row["happened"]) for row in side) for side in (first, second)]
         sizes = len(first), len(second)
-        told = ", ".join(
+        told = "; ".join(
             f"{members.label}: {n} of {size}"
             for members, n, size in zip(self.groups, events, sizes, strict=True)
         )
@@ -82,11 +82,12 @@ class Sooner:
 
         Nor is the ratio a bound: these runs would have come later than the budget, or, given up, before it.
         """
+        takes = f"; {self.sooner.label} takes"
         if all(events):
-            return f"; {ratio:.2f} [{interval.low:.2f}, {interval.high:.2f}] times the iterations"
+            return f"{takes} {ratio:.2f} [{interval.low:.2f}, {interval.high:.2f}] times as many iterations"
         if any(events):
             lacking = self.later if events[0] else self.sooner
-            return f"; {ratio:.2f} times the iterations, counting the whole budget for {lacking.label}"
+            return f"{takes} {ratio:.2f} times as many, counting the whole budget for {lacking.label}"
         return ""
 
     def _ratio(self, first: list[FigureRow], second: list[FigureRow]) -> tuple[float, Interval]:

@@ -87,7 +87,7 @@ TIERS: Tiers = {
 
 def encoded(method: str, encoding: str, again: bool = False) -> Members:
     """The runs of a curriculum with an encoding of positions, compared on equal schedules."""
-    told = method if encoding == "absolute" else f"{method}, {ENCODINGS[encoding]}"
+    told = method if encoding == "absolute" else f"{method} with {WORDS[encoding]}"
     return group(told, method=method, encoding=encoding, ablated=True, again=again)
 
 
@@ -96,6 +96,12 @@ ENCODINGS = {
     "kept": "kept",
     "end": "counted from the end",
     "rotary": "rotary",
+    "none": "no positions",
+}
+WORDS = {
+    "kept": "kept positions",
+    "end": "positions counted from the end",
+    "rotary": "rotary positions",
     "none": "no positions",
 }
 TITLES = {"kept": "kept by every state", "end": "counted from the end"}

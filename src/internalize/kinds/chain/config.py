@@ -118,7 +118,8 @@ class ChainConfig:
     initial_state: int | None = None
     """q_0; the task's own if not given."""
     init_from: str | None = None
-    """Start from the weights of RUN, RUN@STAGE or a Hugging Face folder instead of random ones."""
+    """Start from the weights of RUN, RUN@STAGE or a Hugging Face folder instead of random ones. With held-out
+    inputs the run must have held them out too."""
     log_every: int = 50
     """Iterations averaged into one row of metrics."""
     kernel: Literal["auto", "plain", "fast"] = "auto"
@@ -237,9 +238,10 @@ class ChainConfig:
         if self.init_from is None or self.init_from in copies or not _names_a_run(self.init_from):
             return
         parent = Run.open(split_stage(self.init_from, "init-from")[0], "init-from").identity().config
-        same = (parent.get("held_out"), parent.get("seed")) == (self.held_out, self.seed)
+        assert self.held_out is not None
+        same = parent.get("seed") == self.seed and (parent.get("held_out") or 0) >= self.held_out
         its = f"--seed {parent.get('seed')}, --held-out {parent.get('held_out') or 'not set'}"
-        why = "inputs that are held out here may have been trained on there: use the same two, or hold none out"
+        why = "inputs held out here may have been trained on there: use the same seed and no larger share"
         require(same, "held-out", f"{self.init_from} has {its}; {why}")
 
     def _check_model(
