@@ -107,5 +107,5 @@ def test_a_run_of_a_file_that_has_a_counter_s_name(
     stands_for_a_run(replace(untrained("C4", 3), task=parse_task(str(tmp_path / "C4.json"))))
     with pytest.raises(BadInput, match="theorem 3 is about counters C_n; use --general for 'C4'"):
         run("--against", "x")
-    run("--against", "x", "--general", "--json")
+    run("--against", "x", "--general", "--json", "--out", str(tmp_path / "out"))
     assert json.loads(capsys.readouterr().out)["exact"] is True
