@@ -18,6 +18,7 @@ from internalize.errors import Interrupted, RunWarning
 from internalize.kinds.chain.experiment import ChainExperiment
 from internalize.kinds.entrance import resume
 from internalize.runs.checkpoint import checkpoints, load_newest
+from internalize.runtime import execution
 from tests.runtime.faults import CONFIG, WORDS, Watcher, interrupted_at, results, send
 
 
@@ -122,7 +123,10 @@ def test_no_handlers_off_the_main_thread(tmp_path: Path, calm: dict[str, bytes])
     assert results(tmp_path) == calm
 
 
-def test_circumstances_are_kept_or_their_change_is_said_and_recorded(tmp_path: Path) -> None:
+def test_circumstances_are_kept_or_their_change_is_said_and_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(execution, "usable_cores", lambda: 2)  # fewer would be warned of, which is another test
     run = interrupted_at(3, tmp_path, threads=2)
     seen: list[int] = []
     counter = Watcher(5, lambda: seen.append(torch.get_num_threads()))

@@ -15,6 +15,7 @@ import pytest
 from internalize.cli import main
 from internalize.contract import Event, Stepped, Written
 from internalize.errors import BadInput, RunFailed, RunWarning
+from internalize.runs.provenance import usable_cores
 from internalize.runtime.execution import Execution
 from internalize.sweeps import run_sweep, sweep_of
 from internalize.sweeps.node import PIECE, HomeFolder, Mirror
@@ -102,7 +103,7 @@ def test_a_run_too_large_for_this_machine_is_refused(
     assert main([*words, "--backend", "ray", "--cpus", "4096"]) == 2
     (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("internalize:")]
     assert line.startswith(
-        f"internalize: cpus: a run asks for 4096, and no node has more than {os.cpu_count()}"
+        f"internalize: cpus: a run asks for 4096, and no node has more than {usable_cores()}"
     )
     assert not ray.is_initialized()
 
