@@ -204,6 +204,22 @@ def test_the_lemmas_of_the_parity_proof() -> None:
     assert f"above its bound in {broken['tracking_norm']}." in document
 
 
+def test_hints_at_the_papers_size() -> None:
+    document = " ".join(text_of("docs/hints.md").split())
+    (row,) = rows_of("hints/paper-size.csv")
+    told = [
+        f"{100 * float(row[name]):.1f} %" for name in ("accuracy", "subnetwork_accuracy", "folded_accuracy")
+    ]
+    assert f"{told[0]} without hints on the clean label" in document
+    assert f"as the paper defines it has {told[1]}, with the neutral hints folded in {told[2]}" in document
+    curve = {int(point["step"]): float(point["accuracy"]) for point in rows_of("hints/paper-size-curves.csv")}
+    last = int(row["steps"]) // int(row["stages"])  # steps of a stage
+    assert all(abs(a - 0.5) < 0.03 for step, a in curve.items() if step <= 10 * last)
+    eleventh = numbers([{"a": str(a)} for step, a in curve.items() if 10 * last < step <= 11 * last], "a", 0.01)
+    assert f"({min(eleventh):.0f} to {max(eleventh):.0f} %)" in document
+    assert curve[11 * last + 2_000] > 0.98
+
+
 def test_hints_in_bfloat16() -> None:
     """The rule of the study: all succeed with both, and the means differ by less than a point."""
     document, rows = text_of("docs/hints.md"), rows_of("hints/precision.csv")
