@@ -204,6 +204,14 @@ def test_the_lemmas_of_the_parity_proof() -> None:
     assert f"above its bound in {broken['tracking_norm']}." in document
 
 
+def test_the_inductive_curriculum_on_c3() -> None:
+    document, rows = " ".join(text_of("docs/results.md").split()), rows_of("methods/inductive.csv")
+    through = sorted((r for r in rows if r["internalized"] == "True"), key=lambda r: float(r["id_accuracy"]))
+    told = [" and ".join(f"{a:.1f}" for a in numbers(through, f"{d}_accuracy", 0.01)) for d in ("id", "ood")]
+    assert f"{count(rows)} runs internalize, with {told[0]} % in distribution and {told[1]} % out" in document
+    assert all(abs(float(r["id_accuracy"]) - 1 / 3) < 0.03 for r in rows if r not in through)
+
+
 def test_hints_at_the_papers_size() -> None:
     document = " ".join(text_of("docs/hints.md").split())
     (row,) = rows_of("hints/paper-size.csv")
