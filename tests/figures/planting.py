@@ -78,6 +78,12 @@ def _orders(row: Row) -> Row:
     return {**chain(row, 1.0), **waiting(row, until, True)}
 
 
+def _more_orders(row: Row) -> Row:
+    """A cost that follows the sum of prime powers, in part."""
+    until = 50 * row["order"] ** 0.5 * row["prime_powers"] ** 0.5 * (1 + 0.001 * row["seed"])
+    return {**chain(row, 1.0), **waiting(row, until, True)}
+
+
 def _groups(row: Row) -> Row:
     """A cost that follows the sum of prime powers and the size."""
     until = 100 * row["size"] * row["prime_powers"] * (1 + 0.001 * row["seed"])
@@ -136,6 +142,7 @@ AS_CLAIMED: dict[str, Callable[[Row], Row]] = {
     "ood-degradation": lambda row: {**chain(row, 0.7), "ood_gap_trend": -0.8 + 0.01 * row["seed"]},
     "methods": _methods,
     "orders": _orders,
+    "more-orders": _more_orders,
     "groups": _groups,
     "isoparameter": _isoparameter,
     "scatter": _scatter,

@@ -367,6 +367,31 @@ def test_what_a_number_of_a_task_costs() -> None:
     assert WITH_NUMBER.outcome_of(same) is None  # no two numbers to compare
 
 
+def test_what_a_number_costs_beside_another() -> None:
+    """The number grows with the size: a cost that follows the size alone is not its. By hand: a cost of
+    size · √number has the coefficient log 2 / 2 beside the size, and more without it."""
+    alone = CostsWith(group("all"), "number", strata="horizon")
+    beside = replace(alone, beside="size")
+    sums = {10: 7, 11: 11, 12: 7, 13: 13, 14: 9, 15: 8, 16: 16, 18: 11, 20: 9, 22: 13, 24: 11, 27: 27, 32: 32}
+
+    def tasks(cost: Callable[[int, int], float]) -> Rows:
+        return [
+            {"task": f"C{n}", "size": n, "number": number, "horizon": 8, "iterations_until": cost(n, number)}
+            for n, number in sums.items()
+        ]
+
+    by_size = tasks(lambda n, number: n * (1 + 0.1 * (n % 3)))
+    assert (verdict(alone, by_size), verdict(beside, by_size)) == ("confirmed", "inconclusive")
+    assert verdict(beside, tasks(lambda n, number: n / number)) == "contradicted"
+    rows = tasks(lambda n, number: n * number**0.5)
+    assert verdict(beside, rows) == "confirmed"
+    outcomes = [test.outcome_of(rows) for test in (beside, alone)]
+    exact, larger = (outcome.data["coefficient"] for outcome in outcomes if outcome)
+    assert exact == pytest.approx(log(2) / 2)
+    assert larger > exact
+    assert "and on log size" in beside.method
+
+
 def test_times_that_are_the_same_within_a_factor() -> None:
     test = AsSoon(A, B, 1.25)
     assert verdict(test, times(50, 50)) == "confirmed"

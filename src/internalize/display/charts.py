@@ -142,11 +142,16 @@ def waiting_curves(
     axis.set_ylim(-0.02, 1.02)
 
 
-def waiting_marks(axis: Axes, places: Sequence[str], series: Mapping[str, Sequence[Sequence[Waiting]]]) -> None:
-    """One mark for each run at its time, open where the event never came; a cluster for each place."""
+def waiting_marks(
+    axis: Axes, places: Sequence[str], series: Mapping[str, Sequence[Sequence[Waiting]]], apart: bool = True
+) -> None:
+    """One mark for each run at its time, open where the event never came; a cluster for each place.
+
+    apart: series stand side by side at a place; otherwise in its middle, where each place has one of them.
+    """
     from matplotlib.ticker import LogLocator, NullFormatter
 
-    width = 0.8 / max(1, len(series))
+    width = 0.8 / max(1, len(series)) if apart else 0.0
     for i, (name, clusters) in enumerate(series.items()):
         colour, marker = PALETTE[i % len(PALETTE)], MARKERS[i % len(MARKERS)]
         for place, waits in enumerate(clusters):

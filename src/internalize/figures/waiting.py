@@ -211,6 +211,8 @@ class CostsWith:
     strata: str
     unit: str = "task"
     cost: str = "iterations_until"
+    beside: str | None = None
+    """Another number of the tasks whose log is in the regression too: cost that it explains does not count."""
 
     @property
     def groups(self) -> tuple[Members, ...]:
@@ -218,21 +220,24 @@ class CostsWith:
 
     @property
     def method(self) -> str:
+        beside = "" if self.beside is None else f" and on log {in_words(self.beside)}"
         return (
-            f"regression of log {in_words(self.cost)} on the log of {in_words(self.number)}, over "
+            f"regression of log {in_words(self.cost)} on the log of {in_words(self.number)}{beside}, over "
             f"{self.group.label}, permuted over {self.unit}s within each {in_words(self.strata)}: rises"
         )
 
     def outcome_of(self, rows: Sequence[FigureRow]) -> TestOutcome | None:
-        units: dict[tuple[Any, Any, float], list[float]] = {}
+        units: dict[tuple[Any, Any, float, float], list[float]] = {}
         for row in self.group.of(rows):
             if row.get(self.cost) is not None:
-                key = row.get(self.strata), row[self.unit], row[self.number]
+                known = 1 if self.beside is None else row[self.beside]
+                key = row.get(self.strata), row[self.unit], row[self.number], known
                 units.setdefault(key, []).append(math.log(row[self.cost]))
-        strata, numbers = [stratum for stratum, _, _ in units], [number for _, _, number in units]
+        strata, numbers = [stratum for stratum, *_ in units], [number for _, _, number, _ in units]
         if ways_to_deal(numbers, strata) < 2:
             return None
-        found = effect_of(list(map(math.log2, numbers)), list(map(fmean, units.values())), strata=strata)
+        sizes = None if self.beside is None else [math.log2(known) for *_, known in units]
+        found = effect_of(list(map(math.log2, numbers)), list(map(fmean, units.values())), sizes, strata)
         return TestOutcome(
             claimed=found.rises,
             opposite=found.falls,

@@ -27,6 +27,7 @@ NAMES = (
     "ood-degradation",
     "methods",
     "orders",
+    "more-orders",
     "groups",
     "isoparameter",
     "scatter",
