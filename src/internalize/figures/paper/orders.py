@@ -66,7 +66,6 @@ CLAIMS = [
         "Prime orders are harder to internalize than composite ones (with either MLP).",
         CostsMore(PRIMES, COMPOSITES),
         LEARNED,
-        headline=True,
     ),
     Claim(
         "primes-cost-more-than-powers",
