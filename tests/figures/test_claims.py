@@ -139,6 +139,9 @@ def test_a_claim_that_waits_for_a_planned_run_is_not_judged() -> None:
     assert [(found.word, found.p <= 0.05) for found in judged] == [("planned", False), ("confirmed", True)]
     assert judged[0].numbers == "2 h"
     assert [found.word for found in judge([both, one], counts(5, 0))] == ["confirmed", "confirmed"]
+    controlled = replace(one, controls=[PositiveControl("A works", A, "succeeded", least=0.1)])
+    assert [found.word for found in judge([controlled], counts(5, 0))] == ["confirmed"]
+    assert [found.word for found in judge([controlled], counts(5, 0), absent=waiting)] == ["planned"]
 
 
 def test_rates_against_bars() -> None:

@@ -215,7 +215,7 @@ def judge(
     absent: the cases whose runs are not there yet. A claim that waits for one of them is not judged on the
     others: whoever looks before the planned end, and stops when it pleases, confirms too much.
     """
-    waits = [any(members.planned(absent) for members in claim.test.groups) for claim in claims]
+    waits = [any(members.planned(absent) for members in _asked_by(claim)) for claim in claims]
     tested = [
         _Tested(None, None, "") if waiting else _test(claim, rows)
         for claim, waiting in zip(claims, waits, strict=True)
@@ -237,6 +237,11 @@ def judge(
         word = "confirmed" if p <= alpha else "contradicted" if opposite <= alpha else "inconclusive"
         judged.append(Judgement(claim, word, found.outcome, p, opposite, found.scale, found.why))
     return judged
+
+
+def _asked_by(claim: Claim) -> list[Members]:
+    """The groups that a claim needs: those of its test and of its controls."""
+    return [*claim.test.groups, *(control.group for control in claim.controls)]
 
 
 def _families(claims: Sequence[Claim], tested: Sequence[_Tested]) -> list[list[int]]:

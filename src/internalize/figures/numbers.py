@@ -30,9 +30,9 @@ from internalize.statistics.trends import correlation
 Row = FigureRow
 
 
-def _within(interval: Interval, signed: bool = True) -> str:
+def _within(interval: Interval, signed: bool = True, digits: int = 2) -> str:
     sign = "+" if signed else ""
-    return f"[{interval.low:{sign}.2f}, {interval.high:{sign}.2f}]"
+    return f"[{interval.low:{sign}.{digits}f}, {interval.high:{sign}.{digits}f}]"
 
 
 def _signed(number: float) -> str:
@@ -165,10 +165,11 @@ class Larger:
             return fmean(fmean(a) - fmean(b) for a, b in zip(drawn[::2], drawn[1::2], strict=True))
 
         means = f"mean {in_words(self.value).removeprefix('the ').rstrip(',')}: " + " and ".join(
-            f"{members.label} {fmean(numbers_of(side, self.value)):.2f} in {len(side)} runs"
+            f"{members.label} {fmean(numbers_of(side, self.value)):.3f} in {len(side)} runs"
             for members, side in ((self.more, more), (self.less, less))
         )
-        return f"{means}, difference {difference(groups):+.2f} {_within(bootstrap(groups, difference))}"
+        interval = _within(bootstrap(groups, difference), digits=3)
+        return f"{means}, difference {difference(groups):+.3f} {interval}"
 
     def detects(self, planned: Sequence[Row], level: float) -> str:
         sizes = [len(members.planned(planned)) for members in self.groups]

@@ -271,7 +271,7 @@ def claims_document(records: Sequence[tuple[Record, Path]]) -> str:
     words = Counter(claim["verdict"] for claim in judged if claim["scale"] != TOY_SCALE)
     toys = sum(claim["scale"] == TOY_SCALE for claim in judged)
     counts = [f"{words[word]} {word}" for word in WORDS if words[word]]
-    told = ", ".join([*counts, *([f"{toys} judged at a toy size, which counts for none"] if toys else [])])
+    told = ", ".join([*counts, *([f"{toys} more on toys, which support nothing"] if toys else [])])
     parts = [CLAIMS_HEAD.format(counts=told)]
     for title, early in (("Claims", False), ("Toys", True)):
         parts.append(f"## {title}\n" + (TOYS_HEAD if early else ""))

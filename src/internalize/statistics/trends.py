@@ -67,11 +67,14 @@ class Effect:
 def effect_of(
     cause: Sequence[float],
     y: Sequence[float],
-    x: Sequence[float] | None = None,
+    x: Sequence[float] | Sequence[Sequence[float]] | None = None,
     strata: Sequence[Hashable] | None = None,
     level: float = 0.95,
 ) -> Effect:
     """Least squares of y on x, an intercept for each stratum, and the cause, which is permuted within strata.
+
+    x: a number for each unit, or several. Without it the test is exact. With it the test is approximate: it
+    assumes that y is linear in x and spreads equally wide everywhere.
 
     cause: a number, or an indicator such as being prime. One entry for each unit that the claim speaks of, such
     as the order of a counter: seeds are averaged before. All ways to deal out the cause are tried where there

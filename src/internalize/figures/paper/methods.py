@@ -166,6 +166,7 @@ CLAIMS = [
         # runs of one seed that fail under two curricula give the same answers: only one of them counts
         RateAbove(group("failed runs of left", method="left", succeeded=False), "near_chance", 2 / 3),
         chain_learned(LEFT),
+        looks=2,  # runs of S_3 that fail join those that were judged
     ),
     Claim(
         "order-does-not-matter-for-cot",
