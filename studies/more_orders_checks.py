@@ -4,8 +4,8 @@
 
 They were fixed before the runs were looked at. No claim is judged by them. They say whether what is found hangs
 on the shape of the curve in n, on even orders (no prime here is even), on orders that `figure orders` had seen,
-on the four prime powers, or on single runs that took very long. One row for each fit: a factor of iterations with
-its interval (95 %, Student's, over orders).
+on the four prime powers, or on single runs that took very long. One row for each fit: a factor of iterations
+with its interval (95 %, Student's, over orders).
 """
 
 from __future__ import annotations

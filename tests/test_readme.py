@@ -148,22 +148,21 @@ def test_the_python_of_the_readme(stranger: Stranger) -> None:
 
 def test_a_curriculum_and_a_task_of_ones_own(stranger: Stranger) -> None:
     task, curriculum = blocks("python")[2:4]
-    (stranger.folder / "turnstile.py").write_text(task)
+    (stranger.folder / "lamp.py").write_text(task)
     (stranger.folder / "mymodule.py").write_text(curriculum)
-    (stranger.folder / "turnstile.json").write_text('{"transitions": [[0, 1], [0, 1]]}')
+    (stranger.folder / "lamp.json").write_text('{"transitions": [[0, 1], [1, 2], [2, 0]]}')
     made, read = (
-        json.loads(stranger.internalize(["tasks", name, "--json"]))
-        for name in ("turnstile.py:turnstile", "turnstile.json")
+        json.loads(stranger.internalize(["tasks", name, "--json"])) for name in ("lamp.py:lamp", "lamp.json")
     )
-    assert made == {**read, "states": ["locked", "open"], "symbols": ["push", "coin"]}
-    names = "--task turnstile.py:turnstile --method mymodule.py:OddFirst"
+    assert made == {**read, "states": ["off", "dim", "bright"], "symbols": ["wait", "press"]}
+    names = "--task lamp.py:lamp --method mymodule.py:OddFirst"
     assert all(word in README for word in names.split())
     command = f"train {names} --horizon 5 --iterations 30 --json"
     shape = "--model.depth 1 --model.width 16 --model.heads 4 --evaluation.final-samples 100"
     result = json.loads(stranger.internalize([*command.split(), *shape.split()]).splitlines()[-1])
     assert result["stages"] == 3
     copied = {path.name for path in Path(stranger.folder / result["run"] / "sources").glob("*/*")}
-    assert copied == {"mymodule.py", "turnstile.py"}
+    assert copied == {"mymodule.py", "lamp.py"}
 
 
 def test_the_demo(stranger: Stranger) -> None:

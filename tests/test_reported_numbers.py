@@ -12,7 +12,7 @@ from statistics import fmean, median
 
 import pytest
 
-from internalize.figures.paper import isoparameter
+from internalize.figures.paper import NAMES, isoparameter
 from internalize.figures.paper.parity_watch import LEMMAS
 from internalize.kinds.chain.config import ChainConfig
 from internalize.kinds.parity.watch import holds as quantity_holds
@@ -555,3 +555,12 @@ def _how_well(rows: Sequence[dict[str, str]], setting: tuple[str, str]) -> tuple
     runs = [row for row in rows if (row["model.init_std"], row["optimizer.lr"]) == setting]
     times = [float(row["iterations_to_internalize"] or row["iterations"]) for row in runs]
     return sum(row["internalized"] != "True" for row in runs), median(times)
+
+
+def test_what_the_runs_of_each_figure_took() -> None:
+    lines = [line for line in text_of("docs/figures.md").splitlines() if line.startswith("| `")]
+    told = {line.split("`")[1]: line.split("|")[3].strip() for line in lines}
+    for name in NAMES:
+        rows = rows_of(f"{name}/{name}.csv")
+        hours = sum(float(row.get("processor_seconds") or 0) for row in rows) / 3600
+        assert told[name] == (f"{hours:.1f}" if hours else "–")

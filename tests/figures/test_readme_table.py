@@ -4,6 +4,7 @@ place."""
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -29,6 +30,11 @@ def test_the_readme_shows_the_headline_claims(capsys: pytest.CaptureFixture[str]
     assert (
         f"{of}{words['inconclusive']} are inconclusive, and {words['contradicted']} are contradicted." in README
     )
+
+
+def test_the_readme_counts_all_claims_too() -> None:
+    (counts,) = re.findall(r"verdicts in `results/`: (.*)\.", claims_document(find_records(ROOT / "results")))
+    assert f"All claims together ([docs/claims.md](docs/claims.md)): {counts}." in " ".join(README.split())
 
 
 def test_the_document_of_claims_is_the_one_that_is_generated(capsys: pytest.CaptureFixture[str]) -> None:
