@@ -133,6 +133,15 @@ def _effect_data(found: Effect) -> dict[str, Any]:
     return {"coefficient": found.coefficient, "interval": ends}
 
 
+def _log_costs(rows: Sequence[FigureRow], cost: str, *fields: str) -> dict[tuple[Any, ...], float]:
+    """The mean log cost of the runs that are alike in these fields, of those whose cost is known."""
+    found: dict[tuple[Any, ...], list[float]] = {}
+    for row in rows:
+        if row.get(cost) is not None:
+            found.setdefault(tuple(row.get(field) for field in fields), []).append(math.log(row[cost]))
+    return {key: fmean(costs) for key, costs in found.items()}
+
+
 @dataclass(frozen=True)
 class CostsMore:
     """A kind of task costs more than another at equal size: log cost on log size and an indicator of the kind.
@@ -159,24 +168,17 @@ class CostsMore:
             f"{in_words(self.strata)}"
         )
 
-    def _units(self, rows: Sequence[FigureRow]) -> dict[tuple[Any, Any, bool], list[float]]:
-        """(stratum, unit, whether costly) → log costs of its runs."""
-        found: dict[tuple[Any, Any, bool], list[float]] = {}
-        for members, costly in ((self.costly, True), (self.others, False)):
-            for row in members.of(rows):
-                if row.get(self.cost) is not None:
-                    key = row.get(self.strata), row[self.unit], costly
-                    found.setdefault(key, []).append(math.log(row[self.cost]))
-        return found
-
     def outcome_of(self, rows: Sequence[FigureRow]) -> TestOutcome | None:
-        units = self._units(rows)
-        if {costly for _, _, costly in units} != {True, False}:
+        units = {
+            (*key, costly): cost
+            for members, costly in ((self.costly, True), (self.others, False))
+            for key, cost in _log_costs(members.of(rows), self.cost, self.strata, self.unit).items()
+        }
+        kinds, strata = [costly for *_, costly in units], [stratum for stratum, *_ in units]
+        if set(kinds) != {True, False}:
             return None
-        keys = list(units)
-        sizes = [math.log(unit) for _, unit, _ in keys]
-        kinds, strata = [costly for _, _, costly in keys], [stratum for stratum, _, _ in keys]
-        found = effect_of(kinds, [fmean(units[key]) for key in keys], sizes, strata)
+        sizes = [math.log(unit) for _, unit, _ in units]
+        found = effect_of(kinds, list(units.values()), sizes, strata)
         counts = f"{sum(kinds)} {self.costly.label}, {len(kinds) - sum(kinds)} {self.others.label}"
         return TestOutcome(
             claimed=found.rises,
@@ -227,17 +229,13 @@ class CostsWith:
         )
 
     def outcome_of(self, rows: Sequence[FigureRow]) -> TestOutcome | None:
-        units: dict[tuple[Any, Any, float, float], list[float]] = {}
-        for row in self.group.of(rows):
-            if row.get(self.cost) is not None:
-                known = 1 if self.beside is None else row[self.beside]
-                key = row.get(self.strata), row[self.unit], row[self.number], known
-                units.setdefault(key, []).append(math.log(row[self.cost]))
+        beside = self.beside or self.number
+        units = _log_costs(self.group.of(rows), self.cost, self.strata, self.unit, self.number, beside)
         strata, numbers = [stratum for stratum, *_ in units], [number for _, _, number, _ in units]
         if ways_to_deal(numbers, strata) < 2:
             return None
-        sizes = None if self.beside is None else [math.log2(known) for *_, known in units]
-        found = effect_of(list(map(math.log2, numbers)), list(map(fmean, units.values())), sizes, strata)
+        sizes = None if self.beside is None else [math.log2(size) for *_, size in units]
+        found = effect_of(list(map(math.log2, numbers)), list(units.values()), sizes, strata)
         return TestOutcome(
             claimed=found.rises,
             opposite=found.falls,
