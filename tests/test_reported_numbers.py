@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import json
 import math
+import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -564,3 +566,14 @@ def test_what_the_runs_of_each_figure_took() -> None:
         rows = rows_of(f"{name}/{name}.csv")
         hours = sum(float(row.get("processor_seconds") or 0) for row in rows) / 3600
         assert told[name] == (f"{hours:.1f}" if hours else "–")
+
+
+def test_the_fits_beside_those_of_more_orders() -> None:
+    """The committed ones are those that the script makes of the committed runs, and the document has them."""
+    script, table = ROOT / "studies/more_orders_checks.py", ROOT / "results/more-orders/more-orders.csv"
+    made = subprocess.run([sys.executable, script, table], capture_output=True, text=True, check=True).stdout
+    assert made == text_of("results/more-orders/checks.csv")
+    document = text_of("docs/results.md")
+    for row in rows_of("more-orders/checks.csv"):
+        factor, low, high = (f"{float(row[name]):.2f}" for name in ("factor", "low", "high"))
+        assert f"| {row['check']} | {row['orders']} | {factor} ({low}–{high}) |" in document
