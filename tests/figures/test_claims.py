@@ -474,7 +474,7 @@ def test_who_looks_often_needs_a_smaller_p() -> None:
     assert once.p == pytest.approx(2 * comb(15, 7) / comb(30, 7))
     assert [seven.p / once.p, eight.p / once.p] == pytest.approx([7, 8])
     assert [judged.word for judged in (once, seven, eight)] == ["confirmed", "confirmed", "inconclusive"]
-    assert seven.numbers.endswith("7 looks, each on new runs: p is multiplied by 7")
+    assert seven.numbers.endswith("p is multiplied by 7, for 7 looks")
     assert "judged" not in once.numbers
 
 

@@ -115,8 +115,8 @@ class Claim:
     headline: bool = False
     """Whether it stands in the README's table."""
     looks: int = 1
-    """How often it was judged, each time on other runs. Who looks twice is fooled by chance twice as easily, so
-    p-values are multiplied by this."""
+    """How often it was judged, or will be, on other runs or with more of them. Who looks twice is fooled by
+    chance twice as easily, so p-values are multiplied by this."""
     seen: bool = False
     """Whether it was added when its runs had been seen: a reader should trust it less."""
 
@@ -170,7 +170,7 @@ class Judgement:
         if self.word == "planned":
             return self.cost
         looks = self.claim.looks
-        often = f"{looks} looks, each on new runs: p is multiplied by {looks}"
+        often = f"p is multiplied by {looks}, for {looks} looks"
         again = often if self.outcome and looks > 1 else ""
         seen = SEEN if self.outcome and self.claim.seen else ""
         told = [self.outcome.numbers if self.outcome else "", self.why, again, seen]
