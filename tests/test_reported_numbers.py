@@ -137,14 +137,26 @@ def test_why_right_fails() -> None:
         here = [row for row in rows if (row["method"], row["encoding"]) == (method, encoding)]
         ended = spread(numbers(here, "result.iterations"), ",.0f")
         assert f"| {words} | {count(here)} | {ended} |" in document
-    again = [row for row in rows_of("left-vs-right/left-vs-right.csv") if row["again"] == "True"]
+
+
+@pytest.mark.parametrize(
+    ("large_heads", "seeds", "kinds"),
+    [
+        ("False", 6, [("left", "absolute"), ("right", "absolute"), ("right", "kept")]),
+        ("True", 4, [("left", "rotary"), ("right", "rotary"), ("right", "absolute")]),
+    ],
+)
+def test_why_right_fails_at_two_more_tasks(large_heads: str, seeds: int, kinds: list[tuple[str, str]]) -> None:
+    wanted = ("True", large_heads)
+    rows = rows_of("left-vs-right/left-vs-right.csv")
+    again = [row for row in rows if (row["again"], row["large_heads"]) == wanted]
     for task, horizon in (("C2", "26"), ("C3", "17")):
         cells = []
-        for kind in (("left", "absolute"), ("right", "absolute"), ("right", "kept")):
+        for kind in kinds:
             here = [row for row in again if (row["task"], row["method"], row["encoding"]) == (task, *kind)]
-            assert len(here) == 6
+            assert len(here) == seeds
             cells.append(f"{count(here)}, {spread(numbers(here, 'result.iterations'), ',.0f')}")
-        assert f"| {task[0]}_{task[1:]}, {horizon} | {' | '.join(cells)} |" in document
+        assert f"| {task[0]}_{task[1:]}, {horizon} | {' | '.join(cells)} |" in text_of("docs/results.md")
 
 
 def test_what_a_wide_mlp_costs_in_operations() -> None:
