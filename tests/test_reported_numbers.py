@@ -589,3 +589,13 @@ def test_the_fits_beside_those_of_more_orders() -> None:
     for row in rows_of("more-orders/checks.csv"):
         factor, low, high = (f"{float(row[name]):.2f}" for name in ("factor", "low", "high"))
         assert f"| {row['check']} | {row['orders']} | {factor} ({low}–{high}) |" in document
+
+
+def test_what_rotary_positions_lose_out_of_distribution() -> None:
+    told = " ".join(text_of("docs/results.md").split())
+    for task, end in (("C2", ", where chance is 50 %"), ("C3", ")")):
+        rows = [row for row in rows_of("left-vs-right/left-vs-right.csv") if row["large_heads"] == "True"]
+        here = [
+            row for row in rows if (row["task"], row["method"], row["encoding"]) == (task, "right", "rotary")
+        ]
+        assert f"C_{task[1:]} {spread(numbers(here, 'ood_judged', 0.01), '.1f')} %{end}" in told
