@@ -2,7 +2,7 @@
 
     python studies/more_orders_checks.py results/more-orders/more-orders.csv > results/more-orders/checks.csv
 
-They were fixed before the runs were looked at. No claim is judged by them. They say whether what is found hangs
+They were fixed before anything was fitted. No claim is judged by them. They say whether what is found hangs
 on the shape of the curve in n, on even orders (no prime here is even), on orders that `figure orders` had seen,
 on the four prime powers, or on single runs that took very long. One row for each fit: a factor of iterations
 with its interval (95 %, Student's, over orders).
@@ -10,6 +10,7 @@ with its interval (95 %, Student's, over orders).
 
 from __future__ import annotations
 
+import argparse
 import csv
 import math
 import sys
@@ -123,7 +124,9 @@ def read_orders(table: Path) -> list[Order]:
 
 
 def main() -> None:
-    orders = read_orders(Path(sys.argv[1]))
+    words = argparse.ArgumentParser(description="Fits beside those of the figure more-orders, as CSV.")
+    words.add_argument("table", type=Path, help="more-orders.csv")
+    orders = read_orders(words.parse_args().table)
     writer = csv.DictWriter(sys.stdout, ["check", "orders", "factor", "low", "high"], lineterminator="\n")
     writer.writeheader()
     writer.writerows(check.row(orders) for check in CHECKS)

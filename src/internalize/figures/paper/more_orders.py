@@ -106,7 +106,7 @@ FIGURE = Figure(
         "A run that is never internalized counts with its whole budget, so that one such run weighs heavily.",
         "The second claim is asked of composites alone, so that it does not repeat the first. It cannot tell "
         "the sum from being a prime power: 16, 25, 27 and 32 decide most of it.",
-        "studies/more_orders_checks.py has fits beside these, fixed before the runs were looked at.",
+        "studies/more_orders_checks.py has fits beside these, fixed before anything was fitted.",
     ],
     columns=columns,
 )
