@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 from scipy.stats import binom
 
@@ -13,6 +14,7 @@ from internalize.statistics import (
     Rate,
     bootstrap,
     clopper_pearson,
+    difference_within_strata,
     mean_interval,
     newcombe,
     wilson,
@@ -97,6 +99,51 @@ def test_newcombe_against_his_own_table() -> None:
     ):
         found = newcombe(first, second)
         assert (found.low, found.high) == pytest.approx((low, high), abs=5e-5)
+
+
+def test_strata_are_compared_within_themselves() -> None:
+    """Both groups have 80 % at one task and 20 % at the other; pooled they have 32 % and 68 %."""
+    easy, hard = (Rate(8, 10), Rate(32, 40)), (Rate(8, 40), Rate(2, 10))
+    difference, interval = difference_within_strata([easy, hard])
+    assert difference == pytest.approx(0.0)
+    assert interval.low < -0.1 < 0.1 < interval.high
+
+
+def test_ten_of_ten_against_none_by_hand() -> None:
+    """At k tasks: variance (1 - d)/10k, so that (1 - d)² = z² (1 - d)/10k has the roots 1 and 1 - z²/10k."""
+    for strata in (2, 7):
+        difference, interval = difference_within_strata([(Rate(10, 10), Rate(0, 10))] * strata)
+        assert difference == 1.0
+        assert (interval.low, interval.high) == pytest.approx((1 - 1.959964**2 / (10 * strata), 1.0))
+
+
+def test_strata_that_are_alike_say_what_they_say_together() -> None:
+    """Four strata of ten and ten are nearly as sure as one of forty and forty."""
+    difference, parted = difference_within_strata([(Rate(7, 10), Rate(3, 10))] * 4)
+    together = newcombe(Rate(28, 40), Rate(12, 40))
+    assert difference == pytest.approx(0.4)
+    assert (parted.low, parted.high) == pytest.approx((together.low, together.high), abs=0.02)
+
+
+@pytest.mark.parametrize(
+    "truths",
+    [[(0.3, 0.1), (0.6, 0.4), (0.98, 0.78)], [(0.99, 0.01)] * 7, [(0.5, 0.5)] * 3],
+    ids=["rates that differ much", "nearly all against nearly none", "no difference"],
+)
+def test_an_interval_within_strata_holds_the_truth_as_often_as_it_says(
+    truths: list[tuple[float, float]],
+) -> None:
+    """Ten and ten runs at each task; the truth is the mean of the tasks' differences."""
+    generator = np.random.default_rng(0)
+    truth = float(np.mean([one - other for one, other in truths]))
+    held = [
+        truth
+        in difference_within_strata(
+            [tuple(Rate(int(generator.binomial(10, rate)), 10) for rate in pair) for pair in truths]  # type: ignore[misc]
+        )[1]
+        for _ in range(1_000)
+    ]
+    assert 0.93 <= np.mean(held) <= 0.975
 
 
 def test_the_bootstrap_of_a_mean() -> None:

@@ -25,6 +25,7 @@ from internalize.statistics import (
     Rate,
     binomial,
     clopper_pearson,
+    difference_within_strata,
     fisher,
     newcombe,
     rates_differ_less,
@@ -176,10 +177,16 @@ class RateBetween:
         return f"{inside[0]} to {inside[-1]} of {n}" if inside else UNDETECTABLE
 
 
+def _rate_at(stratum: Any, outcomes: Sequence[bool], strata: Sequence[Any]) -> Rate:
+    inside = [outcome for outcome, own in zip(outcomes, strata, strict=True) if own == stratum]
+    return Rate(sum(inside), len(inside))
+
+
 @dataclass(frozen=True)
 class MoreOften:
     """One group has the outcome more often than another, compared within each stratum such as a task.
 
+    The difference of rates is that within strata, with its interval.
     The second group may have another outcome of its own, for models that are asked in another way.
     """
 
@@ -224,8 +231,12 @@ class MoreOften:
             return None
         strata = strata_of_more, strata_of_less
         rates = Rate(sum(more), len(more)), Rate(sum(less), len(less))
-        interval = newcombe(*rates)
-        effect = rates[0].value - rates[1].value
+        effect, interval = difference_within_strata(
+            [
+                (_rate_at(label, more, strata_of_more), _rate_at(label, less, strata_of_less))
+                for label in dict.fromkeys(strata_of_more)
+            ]
+        )
         told = f"difference {100 * effect:+.0f} % [{100 * interval.low:+.0f} %, {100 * interval.high:+.0f} %]"
         own = "" if self.outcome_of_less is None else f" ({in_words(self.outcome_of_less)})"
         if alone:

@@ -21,7 +21,7 @@ from internalize.statistics import (
     restricted_mean,
     ways_to_deal,
 )
-from internalize.statistics.groups import RESAMPLES, least_split
+from internalize.statistics.groups import least_share, least_split
 from internalize.statistics.trends import Effect
 
 
@@ -116,7 +116,7 @@ class Sooner:
         for value in values_at(sides[0], self.strata):
             n, m = (sum(self.strata is None or row.get(self.strata) == value for row in side) for side in sides)
             ways *= comb(n + m, n)
-        if not all(sides) or max(1 / ways, 1 / (RESAMPLES + 1)) > level:
+        if not all(sides) or least_share(ways) > level:
             return UNDETECTABLE
         return f"every run of {self.sooner.label} before every run of {self.later.label}"
 
@@ -140,6 +140,16 @@ def _log_costs(rows: Sequence[FigureRow], cost: str, *fields: str) -> dict[tuple
         if row.get(cost) is not None:
             found.setdefault(tuple(row.get(field) for field in fields), []).append(math.log(row[cost]))
     return {key: fmean(costs) for key, costs in found.items()}
+
+
+def _ways_to_name(kinds: Sequence[Members], planned: Sequence[FigureRow], strata: str, unit: str) -> int:
+    """In how many ways so many units of a stratum can be called one of the first kind; 1 if a kind has none."""
+    units = {
+        (row.get(strata), row.get(unit)): kind
+        for kind, members in enumerate(kinds)
+        for row in members.planned(planned)
+    }
+    return ways_to_deal(list(units.values()), [stratum for stratum, _ in units])
 
 
 @dataclass(frozen=True)
@@ -189,13 +199,8 @@ class CostsMore:
         )
 
     def detects(self, planned: Sequence[FigureRow], level: float) -> str:
-        units = {
-            (row.get(self.strata), row[self.unit]): costly
-            for members, costly in ((self.costly, True), (self.others, False))
-            for row in members.planned(planned)
-        }
-        ways = ways_to_deal(list(units.values()), [stratum for stratum, _ in units])
-        if set(units.values()) != {True, False} or 1 / ways > level:
+        ways = _ways_to_name(self.groups, planned, self.strata, self.unit)
+        if least_share(ways) > level:
             return UNDETECTABLE
         return f"the highest of {ways} ways to name so many {self.unit}s {self.costly.label}"
 
@@ -248,7 +253,7 @@ class CostsWith:
         members = self.group.planned(planned)
         units = {(row.get(self.strata), row[self.unit], row[self.number]) for row in members}
         ways = ways_to_deal([number for _, _, number in units], [stratum for stratum, _, _ in units])
-        if 1 / ways > level:
+        if least_share(ways) > level:
             return UNDETECTABLE
         return f"the steepest of {ways} ways to deal out {in_words(self.number)}"
 
@@ -312,7 +317,7 @@ class GainsMore:
     """What a change of a field brings is more for one group of units than for another.
 
     Units are the values of the field `by` (orders, say); each has one gain, the mean of log cost before minus
-    after, and the gains are permuted over units.
+    after, and the kinds are permuted over the units of a stratum.
     """
 
     more: Members
@@ -320,6 +325,7 @@ class GainsMore:
     by: str
     after: Members
     before: Members
+    strata: str = "horizon"
     cost: str = "iterations_until"
 
     @property
@@ -329,40 +335,40 @@ class GainsMore:
     @property
     def method(self) -> str:
         return (
-            f"permutation test over {in_words(self.by)}s of the gain in log {in_words(self.cost)} "
-            f"from "
-            f"{self.before.label} to {self.after.label}: more for {self.more.label} than for {self.less.label}"
+            f"permutation test over {in_words(self.by)}s, within each {in_words(self.strata)}, of the gain in "
+            f"log {in_words(self.cost)} from {self.before.label} to {self.after.label}: more for "
+            f"{self.more.label} than for {self.less.label}"
         )
 
-    def _gains(self, rows: Sequence[FigureRow]) -> list[float]:
-        gains = []
-        for value in values_at(rows, self.by):
-            part = [row for row in rows if row.get(self.by) == value]
-            after, before = (
-                [math.log(row[self.cost]) for row in members.of(part) if row.get(self.cost) is not None]
-                for members in (self.after, self.before)
-            )
-            if after and before:
-                gains.append(fmean(before) - fmean(after))
-        return gains
+    def _gains(self, rows: Sequence[FigureRow]) -> dict[tuple[Any, ...], float]:
+        """Of each stratum and unit that has runs before the change and after it."""
+        before, after = (
+            _log_costs(members.of(rows), self.cost, self.strata, self.by)
+            for members in (self.before, self.after)
+        )
+        return {unit: before[unit] - after[unit] for unit in before if unit in after}
 
     def outcome_of(self, rows: Sequence[FigureRow]) -> TestOutcome | None:
         more, less = self._gains(self.more.of(rows)), self._gains(self.less.of(rows))
         if not more or not less:
             return None
-        interval = bootstrap([more, less], lambda drawn: fmean(drawn[0]) - fmean(drawn[1]))
-        effect = fmean(more) - fmean(less)
+        gains = [*more.values(), *less.values()]
+        found = effect_of(
+            [True] * len(more) + [False] * len(less), gains, strata=[stratum for stratum, _ in (*more, *less)]
+        )
+        within = found.interval
+        told = f" [{within.low:+.2f}, {within.high:+.2f}]" if within else ""
         return TestOutcome(
-            claimed=difference_of_means(more, less, "greater"),
-            opposite=difference_of_means(more, less, "less"),
-            numbers=f"mean gain {self.more.label} {fmean(more):+.2f} ({len(more)} of them), {self.less.label} "
-            f"{fmean(less):+.2f} ({len(less)}); difference {effect:+.2f} [{interval.low:+.2f}, "
-            f"{interval.high:+.2f}]",
-            data={"more": more, "less": less},
+            claimed=found.rises,
+            opposite=found.falls,
+            numbers=f"mean gain {self.more.label} {fmean(more.values()):+.2f} ({len(more)} of them), "
+            f"{self.less.label} {fmean(less.values()):+.2f} ({len(less)}); difference at equal "
+            f"{in_words(self.strata)} {found.coefficient:+.2f}{told}",
+            data={**_effect_data(found), "more": list(more.values()), "less": list(less.values())},
         )
 
     def detects(self, planned: Sequence[FigureRow], level: float) -> str:
-        sizes = [len({row.get(self.by) for row in members.planned(planned)}) for members in self.groups]
-        if not all(sizes) or least_split(*sizes) > level:
+        ways = _ways_to_name(self.groups, planned, self.strata, self.by)
+        if least_share(ways) > level:
             return UNDETECTABLE
-        return f"{sizes[0]} gains that are all above the other {sizes[1]}"
+        return f"the largest of {ways} ways to deal out the gains"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
-from internalize.statistics.groups import exchanged_sums
+from internalize.statistics.groups import exchanged_sums, share_beyond
 from internalize.statistics.intervals import Interval, wilson
 
 if TYPE_CHECKING:
@@ -112,8 +112,8 @@ def log_rank(
         variance += _variance([waits[i] for i in inside], members)
         parts.append((scores.tolist(), sum(members)))
     sums = exchanged_sums(parts)
-    slack = 1e-9 * (1 + abs(excess))
-    return LogRank(excess, variance, _share(sums >= excess - slack), _share(sums <= excess + slack))
+    sooner, later = share_beyond(sums, excess, "greater"), share_beyond(sums, excess, "less")
+    return LogRank(excess, variance, sooner, later)
 
 
 def log_rank_scores(waits: Sequence[Waiting]) -> np.ndarray:
@@ -138,7 +138,3 @@ def _variance(waits: Sequence[Waiting], members: Sequence[bool]) -> float:
         if n > 1:
             total += events * own / n * (1 - own / n) * (n - events) / (n - 1)
     return total
-
-
-def _share(hits: np.ndarray) -> float:
-    return float(hits.mean())

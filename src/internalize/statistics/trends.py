@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from itertools import product
 from typing import TYPE_CHECKING
 
-from internalize.statistics.groups import RESAMPLES
+from internalize.statistics.groups import EXACT, RESAMPLES, share_beyond
 from internalize.statistics.intervals import Interval
 
 if TYPE_CHECKING:
@@ -36,21 +35,15 @@ def spearman_trend(x: Sequence[float], y: Sequence[float], strata: Sequence[Hash
     if not len(x) == len(y) or not x:
         raise ValueError(f"needs as many x as y, and some; got {len(x)} and {len(y)}")
     labels = list(strata) if strata is not None else [0] * len(x)
-    parts = [[i for i, label in enumerate(labels) if label == wanted] for wanted in dict.fromkeys(labels)]
-    generator = np.random.default_rng(0)  # a test gives the same answer every time
-    observed, drawn, squares_x, squares_y = 0.0, np.zeros(RESAMPLES), 0.0, 0.0
-    for part in parts:
-        ranks_x, ranks_y = _centred_ranks([x[i] for i in part]), _centred_ranks([y[i] for i in part])
-        observed += float(ranks_x @ ranks_y)
-        squares_x += float(ranks_x @ ranks_x)
-        squares_y += float(ranks_y @ ranks_y)
-        drawn += generator.permuted(np.tile(ranks_y, (RESAMPLES, 1)), axis=1) @ ranks_x
-    if squares_x == 0 or squares_y == 0:
+    ranks_x, ranks_y = np.zeros(len(x)), np.zeros(len(y))
+    for part in _members_of_strata(labels):
+        ranks_x[part] = _centred_ranks([x[i] for i in part])
+        ranks_y[part] = _centred_ranks([y[i] for i in part])
+    scale = math.sqrt(float(ranks_x @ ranks_x) * float(ranks_y @ ranks_y))
+    if scale == 0:
         return Trend(0.0, 1.0, 1.0)
-    slack = 1e-9 * (squares_x * squares_y) ** 0.5  # equal sums may differ in their last bit
-    rising = (1 + int((drawn >= observed - slack).sum())) / (1 + RESAMPLES)
-    falling = (1 + int((drawn <= observed + slack).sum())) / (1 + RESAMPLES)
-    return Trend(observed / (squares_x * squares_y) ** 0.5, rising, falling)
+    observed, found = float(ranks_x @ ranks_y) / scale, _dealt(ranks_y, labels) @ ranks_x / scale
+    return Trend(observed, share_beyond(found, observed, "greater"), share_beyond(found, observed, "less"))
 
 
 @dataclass(frozen=True)
@@ -78,7 +71,7 @@ def effect_of(
 
     cause: a number, or an indicator such as being prime. One entry for each unit that the claim speaks of, such
     as the order of a counter: seeds are averaged before. All ways to deal out the cause are tried where there
-    are at most RESAMPLES, else so many are drawn.
+    are at most EXACT, else RESAMPLES are drawn.
     """
     import numpy as np
 
@@ -96,19 +89,17 @@ def effect_of(
     projection = known @ np.linalg.pinv(known)
     rest = values - projection @ values  # y without what x and the strata explain
 
-    def fit(dealt: np.ndarray) -> tuple[float, float]:
-        """The coefficient, and how well the cause fits the rest, by which ways are compared."""
-        alone = dealt - projection @ dealt
-        size = float(np.linalg.norm(alone))
-        return (float(alone @ rest) / size**2, float(alone @ rest) / size) if size > 1e-6 else (0.0, 0.0)
-
     own = np.asarray(cause, dtype=float)
-    coefficient, observed = fit(own)
-    drawn = np.array([fit(way)[1] for way in _all_or_drawn(own, labels)])
-    slack = 1e-9 * (1 + abs(observed))
-    rises, falls = ((side).mean() for side in (drawn >= observed - slack, drawn <= observed + slack))
+    ways = np.vstack([own, _dealt(own, labels)])  # its own first
+    alone = ways - ways @ projection  # each without what x and the strata explain; the projection is symmetric
+    sizes = np.linalg.norm(alone, axis=1)
+    # how well each fits the rest: where nothing is left of it, not at all
+    fits = np.divide(alone @ rest, sizes, out=np.zeros(len(ways)), where=sizes > 1e-6)
+    observed, found = float(fits[0]), fits[1:]
+    coefficient = observed / float(sizes[0]) if sizes[0] > 1e-6 else 0.0
     interval = _students(values, np.column_stack([known, own]), coefficient, level)
-    return Effect(coefficient, interval, float(rises), float(falls))
+    rises, falls = share_beyond(found, observed, "greater"), share_beyond(found, observed, "less")
+    return Effect(coefficient, interval, rises, falls)
 
 
 def _students(y: np.ndarray, design: np.ndarray, coefficient: float, level: float) -> Interval | None:
@@ -138,36 +129,46 @@ def _number_of_orders(values: Sequence[float]) -> int:
     return math.factorial(len(values)) // math.prod(map(math.factorial, Counter(values).values()))
 
 
-def _orders(values: Sequence[float]) -> Iterator[tuple[float, ...]]:
-    """Every order of the values, each once."""
-    if not values:
-        yield ()
-    for first in sorted(set(values)):
-        rest = list(values)
-        rest.remove(first)
-        for others in _orders(rest):
-            yield first, *others
+def _members_of_strata(labels: Sequence[Hashable]) -> list[list[int]]:
+    return [[i for i, label in enumerate(labels) if label == wanted] for wanted in dict.fromkeys(labels)]
 
 
-def _all_or_drawn(own: np.ndarray, labels: Sequence[Hashable]) -> Iterator[np.ndarray]:
-    """The cause in every order within each stratum, or in RESAMPLES drawn ones and its own."""
+def _dealt(own: np.ndarray, labels: Sequence[Hashable]) -> np.ndarray:
+    """(ways, units): the values in every order within each stratum, or their own and RESAMPLES drawn ones."""
     import numpy as np
 
-    parts = [[i for i, label in enumerate(labels) if label == wanted] for wanted in dict.fromkeys(labels)]
-    if ways_to_deal(own.tolist(), labels) <= RESAMPLES:
-        for dealt in product(*(list(_orders(own[part].tolist())) for part in parts)):
-            way = np.empty(len(own))
-            for part, values in zip(parts, dealt, strict=True):
-                way[part] = values
-            yield way
-        return
-    generator = np.random.default_rng(0)  # a test gives the same answer every time
-    yield own
-    for _ in range(RESAMPLES):
-        way = own.copy()
+    parts = _members_of_strata(labels)
+    ways = ways_to_deal(own.tolist(), labels)
+    if ways > EXACT:
+        generator = np.random.default_rng(0)  # a test gives the same answer every time
+        drawn = np.tile(own, (RESAMPLES + 1, 1))
         for part in parts:
-            way[part] = generator.permutation(own[part])
-        yield way
+            drawn[1:, part] = generator.permuted(drawn[1:, part], axis=1)
+        return drawn
+    found, before = np.empty((ways, len(own))), 1
+    for part in parts:  # as in a table of all combinations: the first stratum changes slowest
+        orders = _orders(own[part].tolist())
+        before *= len(orders)
+        found[:, part] = np.tile(np.repeat(orders, ways // before, axis=0), (before // len(orders), 1))
+    return found
+
+
+def _orders(values: Sequence[float]) -> np.ndarray:
+    """(orders, values): every order of the values, each once."""
+    import numpy as np
+
+    known: dict[tuple[float, ...], np.ndarray] = {(): np.empty((1, 0))}
+
+    def orders(rest: tuple[float, ...]) -> np.ndarray:
+        if rest not in known:
+            parts = []
+            for i in (i for i, value in enumerate(rest) if value not in rest[:i]):
+                after = orders(rest[:i] + rest[i + 1 :])
+                parts.append(np.column_stack([np.full(len(after), rest[i]), after]))
+            known[rest] = np.concatenate(parts)
+        return known[rest]
+
+    return orders(tuple(values))
 
 
 def correlation(x: Sequence[float], y: Sequence[float]) -> float:
