@@ -419,7 +419,7 @@ def test_a_gain_that_differs_between_kinds() -> None:
     assert verdict(test, gains(0.95, 0.5)) == "confirmed"
     assert verdict(test, gains(0.5, 0.95)) == "contradicted"
     assert verdict(test, orders(lambda n, w: 1.0 + 0.1 * (n % 3) * w)) == "inconclusive"
-    # C_7 stands with two composites at T = 10, four primes with four at T = 8: what comes from T is nobody's gain
+    # one prime of three at T = 10, four of eight at T = 8: what comes from T is nobody's gain
     by_horizon = orders(lambda n, w: (0.5 if n < 9 else 0.9) if w else 1.0)
     assert "difference at equal T +0.00" in judge([Claim("", "", test)], by_horizon)[0].numbers
 

@@ -26,7 +26,7 @@ EXACT = 200_000
 RESAMPLES = 99_999
 """Permutations drawn where there are more than EXACT: a p-value of 0.01 is then off by 0.0003."""
 MOST_FLIPPED = 20
-"""Values whose signs are flipped in all ways: their sums are quickly made, so that there may be more of them."""
+"""Values whose signs are flipped in all ways: a million sums, which are quickly made."""
 
 
 def fisher(first: Rate, second: Rate, alternative: Alternative = "greater") -> float:
