@@ -100,7 +100,8 @@ def _scatter(row: Row) -> Row:
     if row["task"] == "C2" and row["method"] == "inductive":
         ood = 0.6 + 0.08 * depth if share(row, 0.8) else 0.5
         return {**chain(row, 0.8, ood=0.1 * depth), "ood_accuracy": ood}
-    return chain(row, 0.8 if row["method"] == "inductive" or depth > 1 else 0.1, ood=0.0)
+    easy = row.get("ease")  # with easy steps left works at depth 1
+    return chain(row, 0.8 if easy or depth > 1 or row["method"] == "inductive" else 0.1, ood=0.0)
 
 
 def _mixture(row: Row) -> Row:

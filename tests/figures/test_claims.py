@@ -47,7 +47,7 @@ def test_more_often() -> None:
     assert verdict(test, counts(5, 0)) == "confirmed"
     assert verdict(test, counts(4, 0)) == "inconclusive"
     assert verdict(test, counts(0, 9)) == "contradicted"
-    assert verdict(test, counts(3, 0, n=3)) == "inconclusive"
+    assert verdict(test, counts(3, 0, n=3)) == "not testable here"
     assert verdict(test, counts(15, 0)[:20]) == "confirmed"
     assert verdict(test, []) == "planned"
     assert verdict(test, counts(5, 0)[:15]) == "planned"  # nothing to compare with
@@ -150,7 +150,7 @@ def test_rates_against_bars() -> None:
     assert verdict(RateBelow(B, "succeeded", 1 / 3), counts(0, 0)) == "confirmed"
     assert verdict(RateBelow(B, "succeeded", 1 / 3), counts(0, 3)) == "inconclusive"
     assert verdict(RateBelow(B, "succeeded", 1 / 3), counts(0, 12)) == "contradicted"
-    assert verdict(RateBelow(B, "succeeded", 1 / 3), counts(0, 0, n=4)) == "inconclusive"
+    assert verdict(RateBelow(B, "succeeded", 1 / 3), counts(0, 0, n=4)) == "not testable here"
     assert verdict(RateAbove(A, "succeeded", 2 / 3), counts(15, 0)) == "confirmed"
     assert verdict(RateAbove(A, "succeeded", 2 / 3), counts(3, 0)) == "contradicted"
     assert RateBelow(B, "succeeded", 1 / 3).detects(counts(0, 0), 0.025) == "1 of 15 or fewer"
@@ -176,7 +176,7 @@ def test_a_rate_between_two_bars() -> None:
     third = RateBetween(A, "succeeded", 1 / 3 - 0.2, 1 / 3 + 0.2)
     assert verdict(third, counts(30, 0, n=90)) == "confirmed"
     assert verdict(third, counts(85, 0, n=90)) == "contradicted"
-    assert verdict(third, counts(5, 0)) == "inconclusive"
+    assert verdict(third, counts(5, 0)) == "not testable here"
 
 
 def numbers(*means: float, n: int = 10, spread: float = 0.01) -> Rows:
@@ -193,7 +193,7 @@ def test_absence_needs_a_margin() -> None:
     assert verdict(test, numbers(0.02, 0.03)) == "confirmed"
     assert verdict(test, numbers(0.02, 0.3)) == "contradicted"
     assert verdict(test, numbers(0.02, 0.1)) == "inconclusive"
-    assert verdict(test, numbers(0.02, 0.03, n=3)) == "inconclusive"
+    assert verdict(test, numbers(0.02, 0.03, n=3)) == "not testable here"
 
 
 def test_no_difference_worth_speaking_of() -> None:
@@ -207,8 +207,9 @@ def test_no_difference_worth_speaking_of() -> None:
     assert verdict(test, rows({"C2": 60, "C3": 60, "C5": 20})) == "contradicted"
     few = judge([Claim("one", "", test)], rows({"C2": 10, "C3": 10}, n=10))[0]
     assert (few.word, few.numbers) == (
-        "inconclusive",
-        "all: C2 10 of 10, C3 10 of 10; two of them may differ by up to 28 %",
+        "not testable here",
+        "all: C2 10 of 10, C3 10 of 10; two of them may differ by up to 28 %; "
+        "so few runs could not show it, whatever came out",
     )
     assert verdict(test, rows({"C2": 60})) == "planned"  # one task alone cannot show it
     assert test.detects([{"task": task} for task in "ab" for _ in range(10)], 0.025) == UNDETECTABLE
@@ -292,7 +293,7 @@ def test_sooner() -> None:
     assert verdict(test, times(60, 20)) == "contradicted"
     assert verdict(test, times(40, 40)) == "inconclusive"
     assert verdict(test, times(200, 200)) == "inconclusive"  # nothing ever happened
-    assert verdict(test, times(20, 60, n=2)) == "inconclusive"
+    assert verdict(test, times(20, 60, n=2)) == "not testable here"
     slow_task = [*times(20, 24), *times(2_000, 2_400, task="C7", budget=9_999.0)]
     assert verdict(test, slow_task) == "confirmed"
     told = judge([Claim("", "", test)], times(20, 60))[0].numbers
@@ -403,7 +404,7 @@ def test_times_that_are_the_same_within_a_factor() -> None:
     assert verdict(test, times(20, 60)) == "contradicted"
     assert verdict(test, times(60, 20)) == "contradicted"
     assert verdict(test, times(100, 125, budget=999)) == "inconclusive"  # apart by the factor itself
-    assert verdict(test, times(50, 50, n=2)) == "inconclusive"
+    assert verdict(test, times(50, 50, n=2)) == "not testable here"
     assert test.outcome_of(times(200, 200)) is None  # nobody internalized: not at the same time
     assert test.outcome_of(times(50, 99)) is None  # some did not
 

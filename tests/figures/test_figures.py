@@ -104,6 +104,7 @@ def test_judged_again_without_a_picture(smoke_runs: Path, tmp_path: Path) -> Non
     assert judged["plan"]
 
 
+UNTESTABLE = "not testable here"
 ABOUT_FAILURE = {"e2e-fails", "direct-fails", "right-never"}
 """Claims that some training fails: where nothing is learned they are true, and say what they should."""
 
@@ -139,8 +140,7 @@ def test_what_the_paper_claims_is_confirmed_if_it_comes_out_so(name: str) -> Non
     figure = find_figure(name)
     judged = judge(figure.claims, plant(figure, "paper", AS_CLAIMED[name]))
     expected = dict.fromkeys((claim.name for claim in figure.claims), "confirmed")
-    words = {"not testable here": EXCEPTIONS, "inconclusive": TOO_FEW, "planned": LAPTOP_ALONE}
-    for word, claims in words.items():
+    for claims, word in ((EXCEPTIONS, UNTESTABLE), (TOO_FEW, UNTESTABLE), (LAPTOP_ALONE, "planned")):
         expected |= dict.fromkeys(claims[name], word)
     assert {one.claim.name: one.word for one in judged} == expected
 
@@ -165,7 +165,7 @@ def test_the_cases_of_the_laptop_can_tell(name: str) -> None:
 def test_two_seeds_confirm_nothing(name: str) -> None:
     figure = find_figure(name)
     judged = judge(figure.claims, plant(figure, "paper", AS_CLAIMED[name], seeds=2))
-    assert {one.word for one in judged} == {"inconclusive"}
+    assert {one.word for one in judged} <= {"inconclusive", UNTESTABLE}
 
 
 @pytest.mark.parametrize("name", AS_CLAIMED)

@@ -125,6 +125,7 @@ SEEN = "the claim was added when its runs had been seen"
 COUNTED = "counted, nothing is random"
 """How the method of a claim ends that needs no test."""
 UNDETECTABLE = "nothing by itself: too few runs"
+TOO_FEW = "so few runs could not show it, whatever came out"
 EXISTS = 1 / 20
 """The bar where the paper says that something can happen: more often than a test errs."""
 MOSTLY = 1 / 2
@@ -160,7 +161,8 @@ class Judgement:
     """The same for the contrary of the claim."""
     scale: Scale | None = None
     why: str = ""
-    """Of a claim that is not testable: the control that failed; of others: parts that were left out."""
+    """Of a claim that is not testable: the control that failed, or that runs are too few; of others: parts that
+    were left out."""
     cost: str = ""
     """Of a planned one: what its runs would take."""
 
@@ -235,8 +237,16 @@ def judge(
         p = sides["claimed"].get(i, found.outcome.claimed)
         opposite = sides["opposite"].get(i, found.outcome.opposite)
         word = "confirmed" if p <= alpha else "contradicted" if opposite <= alpha else "inconclusive"
-        judged.append(Judgement(claim, word, found.outcome, p, opposite, found.scale, found.why))
+        why = found.why
+        if word == "inconclusive" and _cannot_be_confirmed(claim, found.rows, alpha):
+            word, why = "not testable here", "; ".join(part for part in (TOO_FEW, found.why) if part)
+        judged.append(Judgement(claim, word, found.outcome, p, opposite, found.scale, why))
     return judged
+
+
+def _cannot_be_confirmed(claim: Claim, rows: Sequence[FigureRow], alpha: float) -> bool:
+    """Whether so many runs could not confirm it, whatever came out, not even as the figure's only claim."""
+    return not _is_counted(claim) and claim.test.detects(rows, alpha / 2 / claim.looks) == UNDETECTABLE
 
 
 def _asked_by(claim: Claim) -> list[Members]:
@@ -255,6 +265,8 @@ class _Tested:
     outcome: TestOutcome | None
     scale: Scale | None
     why: str
+    rows: Sequence[FigureRow] = ()
+    """What the controls left, and the test looked at."""
 
 
 def _test(claim: Claim, rows: Sequence[FigureRow]) -> _Tested:
@@ -273,7 +285,7 @@ def _test(claim: Claim, rows: Sequence[FigureRow]) -> _Tested:
             if not members.of(rows) and members.whatever_came_out().of(rows)
         )
     scale = _scale(claim, rows if outcome is None else left)
-    return _Tested(outcome, scale, f"left out: {why}" if why and outcome is not None else why)
+    return _Tested(outcome, scale, f"left out: {why}" if why and outcome is not None else why, left)
 
 
 def without_planned_toys(claim: Claim, planned: Sequence[FigureRow]) -> list[FigureRow]:

@@ -211,11 +211,15 @@ def _how_it_ended(row: FigureRow, chance: float, ood: float) -> dict[str, Any]:
 
 # Scale ------------------------------------------------------------------------------------------------------
 
-Scale = Literal["the paper's own", "premise kept, smaller", "premise kept, our recipe", "toy"]
+Scale = Literal[
+    "the paper's own", "premise kept, smaller", "premise kept, our recipe", "smaller, inputs repeat", "toy"
+]
 PAPER_SCALE: Scale = "the paper's own"
 SMALLER: Scale = "premise kept, smaller"
 OUR_RECIPE: Scale = "premise kept, our recipe"
 """Smaller, and trained in another way than the paper does."""
+INPUTS_REPEAT: Scale = "smaller, inputs repeat"
+"""Of MLPs with hints: the paper's own see every input once or more, so that there is no premise to keep."""
 TOY_SCALE: Scale = "toy"
 READINGS = ("seed", "held_out", "model.init_std", "kernel", "log_every", "evaluation.", "precision")
 """Fields in which a case may differ from the paper's and still be it: the paper does not give them."""
@@ -233,6 +237,8 @@ def scale_of(row: FigureRow, paper_cases: Sequence[FigureRow]) -> Scale:
         return TOY_SCALE
     if any(_same_case(row, case) for case in paper_cases):
         return PAPER_SCALE
+    if row.get("kind") == "hints":
+        return INPUTS_REPEAT
     return OUR_RECIPE if _has_additions(row) else SMALLER
 
 
@@ -274,7 +280,9 @@ OPTIONAL_FIELDS = tuple(name for name in _optional_fields(ChainConfig()) if not 
 def scale_of_all(scales: Iterable[Scale]) -> Scale:
     """Of a claim: that of its runs which are farthest from the paper's own."""
     found = set(scales)
-    return next(scale for scale in (TOY_SCALE, OUR_RECIPE, SMALLER, PAPER_SCALE) if scale in found)
+    return next(
+        scale for scale in (TOY_SCALE, INPUTS_REPEAT, OUR_RECIPE, SMALLER, PAPER_SCALE) if scale in found
+    )
 
 
 Evaluation = Mapping[str, Any]

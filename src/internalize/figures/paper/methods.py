@@ -29,7 +29,7 @@ from internalize.figures.cases import (
     values_of,
     with_horizons,
 )
-from internalize.figures.claims import EXISTS, MOSTLY, Claim, chain_learned, succeeds_first
+from internalize.figures.claims import EXISTS, MOSTLY, Claim, PositiveControl, chain_learned, succeeds_first
 from internalize.figures.figure import DrawingMaterial, Figure
 from internalize.figures.numbers import Larger, MeanBeyond
 from internalize.figures.rates import Alike, MoreOften, RateAbove
@@ -111,11 +111,15 @@ COUNTERS = ("prime", "prime power", "other composite")
 SMALL_DIFFERENCE = 0.1
 """Rates of success that differ by less than this are alike: fixed beforehand."""
 
+LEARNS = PositiveControl("the same model learns the task out loud", COT, "succeeded", by="place")
+"""Else the failure of E2E would say nothing of E2E."""
+
 CLAIMS = [
     Claim(
         "e2e-fails",
         "E2E training fails: its accuracy stays within 10 points of chance.",
         RateAbove(E2E, "near_chance", MOSTLY, by="place"),
+        [LEARNS],
         headline=True,
     ),
     Claim(
@@ -177,6 +181,7 @@ CLAIMS = [
         "order-does-not-matter-for-e2e",
         "The order of the counter does not affect whether E2E training learns.",
         Alike(group("E2E", method="e2e", order_kind=COUNTERS), "succeeded", "task", SMALL_DIFFERENCE),
+        [LEARNS],
     ),
     Claim(
         "s3-internalizes",

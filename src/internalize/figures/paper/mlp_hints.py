@@ -44,6 +44,7 @@ CLAIMS = [
         "direct-fails",
         "Direct training on the target parity fails.",
         MeanBeyond(DIRECT, "above_chance", "below", NEAR_CHANCE, by="d"),
+        [LEARNS],
     ),
     Claim(
         "curriculum-succeeds",

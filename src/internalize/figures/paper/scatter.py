@@ -56,7 +56,8 @@ TIERS: Tiers = {
     "laptop": [
         Grid(CELL, {"method": ["inductive"], "model.depth": [1, 2]}, seeds=JUDGING_SEEDS),
         Grid(CELL, {"method": ["left"]}, seeds=JUDGING_SEEDS),
-        Grid(LONG_RECIPE, {"model.depth": [1, 2], "task": ["C3", "C5"]}, seeds=TEN_SEEDS, later=True),
+        Grid(LONG_RECIPE, {"task": ["C3", "C5"]}, seeds=TEN_SEEDS),
+        Grid(LONG_RECIPE, {"model.depth": [2], "task": ["C3", "C5"]}, seeds=TEN_SEEDS, later=True),
     ],
     "paper": [
         Grid(NARROW, {"model.depth": [1, 2, 4], "method": ["inductive"]}, seeds=PAPER_SEEDS),
@@ -83,11 +84,26 @@ CLAIMS = [
     ),
     Claim(
         "id-does-not-imply-ood-beyond-c2",
-        "The same for the other counters, C_3 and C_5.",
+        "The same for the other counters, C_3 and C_5, at depth 1.",
         RateAbove(
-            group("runs that succeed ID", beyond_c2=True, succeeded=True), "ood_failed", EXISTS, by="task"
+            group("runs that succeed ID", beyond_c2=True, model__depth=1, succeeded=True),
+            "ood_failed",
+            EXISTS,
+            by="task",
         ),
-        [succeeds_first(group("runs", beyond_c2=True), by="task")],
+        [succeeds_first(group("runs", beyond_c2=True, model__depth=1), by="task")],
+        seen=True,  # they are the runs of `methods`
+    ),
+    Claim(
+        "id-does-not-imply-ood-in-deeper-models",
+        "The same for C_3 and C_5 in deeper models.",
+        RateAbove(
+            group("deeper runs that succeed ID", beyond_c2=True, deeper=True, succeeded=True),
+            "ood_failed",
+            EXISTS,
+            by="task",
+        ),
+        [succeeds_first(group("deeper runs", beyond_c2=True, deeper=True), by="task")],
     ),
     Claim(
         "depth-helps-ood-of-c2",
@@ -135,12 +151,14 @@ FEWEST_DEEP = 4
 
 
 def columns(row: FigureRow, cases: Sequence[FigureRow]) -> dict[str, Any]:
-    """beyond_c2; deepest: of its task's cases; both_methods: both curricula are run on its task and shape."""
+    """beyond_c2; deeper: than one layer; deepest: of its task's cases; both_methods: both curricula are run on
+    its task and shape."""
     of_task = [case for case in cases if case["task"] == row["task"]]
     alike = [case for case in of_task if _shape(case) == _shape(row)]
     return {
         **chain_columns(row, cases),
         "beyond_c2": row["task"] != "C2",
+        "deeper": row["model.depth"] > 1,
         "deepest": row["model.depth"] == max(case["model.depth"] for case in of_task),
         "deep": row["model.depth"] >= FEWEST_DEEP,
         "both_methods": {case["method"] for case in alike} >= {"left", "inductive"},
