@@ -1,0 +1,81 @@
+"""Do trained models internalize by the paper's strict definition, or by the distributional one alone?
+
+`figure methods` looks at accuracies, since its runs did not keep the weights of stage 1. Here twenty of its runs
+are trained again with all of their stages, C_4 at T = 13 and C_7 at T = 10 by the left curriculum, and each final
+model is held against the chain that it wrote itself at the end of stage 1, on 10,000 inputs.
+    internalize sweep studies/strict_definition.py:RUNS --keep-stages some --out runs
+    python studies/strict_definition.py runs results/methods/methods.csv > results/methods/strict.csv
+The claim, fixed before any of these comparisons: more than half of the runs at each task pass the distributional
+definition with ε = 0.05 and fail the strict one. A run counts if it internalized. Beside it stands whether a run
+came out again as in the table, to the last digit: the code has changed since.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from internalize.analysis.check import check, choose_inputs, find_predictor
+from internalize.figures.cases import HORIZONS, RECIPE, TEN_SEEDS, Grid, sweep_from, with_horizons
+from internalize.figures.claims import MOSTLY, Claim, judge
+from internalize.figures.rates import RateAbove
+from internalize.figures.rows import DISTRIBUTIONAL, group
+from internalize.runs.folder import Run
+from internalize.sweeps.recorded import table_rows
+
+RUNS = sweep_from(
+    "strict-definition",
+    [Grid(RECIPE, {"method": ["left"]}, with_horizons(["C4", "C7"], HORIZONS), seeds=TEN_SEEDS)],
+)
+CLAIM = Claim(
+    "only-distributional",
+    "Trained models internalize in the distributional sense (within 5 points) and fail the strict definition.",
+    RateAbove(group("internalized runs", internalized=True), "only_distributional", MOSTLY, by="task"),
+)
+COMPARED = ("id_accuracy", "ood_accuracy", "response_length", "operations")
+
+
+def row_of(folder: Path, recorded: Mapping[str, Any]) -> dict[str, Any]:
+    """Both definitions, asked of the final model and the model of stage 1."""
+    fast, slow = (find_predictor(name, "cpu", "runs") for name in (str(folder), f"{folder}@1"))
+    inputs = choose_inputs(fast.chain, None, None, seed=0)
+    strict, loose = (check(fast, slow, inputs, epsilon) for epsilon in (None, DISTRIBUTIONAL))
+    summary = Run(folder).summary()
+    return {
+        "run": folder.name,
+        "task": recorded["task"],
+        "T": recorded["horizon"],
+        "seed": recorded["seed"],
+        "internalized": summary["internalized"],
+        "inputs": strict["inputs"],
+        "disagreements": strict["disagreements"],
+        "strict": strict["holds"],
+        "risk": loose["fast_risk"],
+        "risk_of_chain": loose["slow_risk"],
+        "distributional": loose["holds"],
+        "only_distributional": loose["holds"] and not strict["holds"],
+        "as_recorded": all(summary[name] == recorded[name] for name in COMPARED),
+    }
+
+
+def main() -> None:
+    words = argparse.ArgumentParser(description="Both definitions, asked of the runs of this study, as CSV.")
+    words.add_argument("runs", type=Path, help="the folder of runs")
+    words.add_argument("table", type=Path, help="methods.csv, which has the same runs")
+    given = words.parse_args()
+    recorded = {row["run"]: row for row in table_rows(given.table)}
+    folders = [case.prepared.folder(given.runs) for case in RUNS.cases]
+    rows = [row_of(folder, recorded[folder.name]) for folder in folders]
+    writer = csv.DictWriter(sys.stdout, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    (judged,) = judge([CLAIM], rows)
+    print(f"{judged.word}, p = {judged.p:.2g}: {judged.numbers}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
