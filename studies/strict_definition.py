@@ -1,13 +1,13 @@
 """Do trained models internalize by the paper's strict definition, or by the distributional one alone?
 
-`figure methods` looks at accuracies, since its runs did not keep the weights of stage 1. Here twenty of its runs
-are trained again with all of their stages, C_4 at T = 13 and C_7 at T = 10 by the left curriculum, and each final
-model is held against the chain that it wrote itself at the end of stage 1, on 10,000 inputs.
+`figure methods` looks at accuracies, since its runs did not keep the weights of stage 1. Here twenty of its
+runs are trained again with all of their stages, C_4 at T = 13 and C_7 at T = 10 by the left curriculum, and
+each final model is held against the chain that it wrote itself at the end of stage 1, on 10,000 inputs.
     internalize sweep studies/strict_definition.py:RUNS --keep-stages some --out runs
     python studies/strict_definition.py runs results/methods/methods.csv > results/methods/strict.csv
-The claim, fixed before any of these comparisons: more than half of the runs at each task pass the distributional
-definition with ε = 0.05 and fail the strict one. A run counts if it internalized. Beside it stands whether a run
-came out again as in the table, to the last digit: the code has changed since.
+The claim, fixed before any of these comparisons: more than half of the runs at each task pass the
+distributional definition with ε = 0.05 and fail the strict one. A run counts if it internalized. Beside it
+stands whether a run came out again as in the table, to the last digit: the code has changed since.
 """
 
 from __future__ import annotations
