@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from statistics import fmean, median
 
 import pytest
 
+from internalize.figures.claims import told_p
 from internalize.figures.paper import NAMES, isoparameter
 from internalize.figures.paper.parity_watch import LEMMAS
 from internalize.kinds.chain.config import ChainConfig
@@ -599,3 +601,12 @@ def test_what_rotary_positions_lose_out_of_distribution() -> None:
             row for row in rows if (row["task"], row["method"], row["encoding"]) == (task, "right", "rotary")
         ]
         assert f"C_{task[1:]} {spread(numbers(here, 'ood_judged', 0.01), '.1f')} %{end}" in told
+
+
+def test_p_values_in_the_documents_are_those_of_the_verdicts() -> None:
+    """Each p that stands beside a verdict in results.md is the one by which some claim got it."""
+    records = [json.loads(text_of(f"results/{name}/verdict.json")) for name in NAMES]
+    known = {told_p(claim) for record in records for claim in record["claims"]}
+    told = re.findall(r"\bp = ([\d.]*\d)", text_of("docs/results.md"))
+    assert len(told) >= 5
+    assert set(told) <= known

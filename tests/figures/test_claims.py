@@ -109,6 +109,37 @@ def test_numbers_are_those_of_the_runs_that_are_compared() -> None:
     assert judged.numbers.endswith("; not compared, since the others are missing there: 20 runs of A at other")
 
 
+def test_what_cannot_be_confirmed_takes_nothing_from_the_others() -> None:
+    """Hand-worked: the third claim has four runs, which are too few. The others are doubled, not tripled."""
+    test = MoreOften(A, B, "succeeded")
+    few = [{"method": "c", "succeeded": False, "seed": i} for i in range(4)]
+    claims = [
+        Claim("one", "", test),
+        Claim("two", "", test),
+        Claim("few", "", RateBelow(group("C", method="c"), "succeeded", 1 / 3)),
+    ]
+    alone = judge(claims[:1], counts(12, 1))[0].p
+    judged = judge(claims, [*counts(12, 1), *few])
+    assert [one.word for one in judged] == ["confirmed", "confirmed", "not testable here"]
+    assert [one.p for one in judged[:2]] == pytest.approx([2 * alone, 2 * alone])
+
+
+def test_a_claim_that_says_another_again_is_corrected_in_its_place() -> None:
+    """Hand-worked: two claims of their own, so both are doubled, and so is what says the first again."""
+    first, again = MoreOften(A, B, "succeeded"), RateAbove(A, "succeeded", 1 / 10)
+    claims = [
+        Claim("one", "", first),
+        Claim("other", "", first),
+        Claim("again", "", again, restates="one"),
+    ]
+    rows = counts(9, 2)
+    alone, repeated = (judge([Claim("", "", test)], rows)[0].p for test in (first, again))
+    assert repeated < alone
+    assert [one.p for one in judge(claims, rows)] == pytest.approx([2 * alone, 2 * alone, 2 * repeated])
+    without = replace(claims[2], restates="a claim without data")
+    assert judge([*claims[:2], without], rows)[2].p == pytest.approx(3 * repeated)
+
+
 def test_the_strictest_level_is_what_holm_asks_of_the_first() -> None:
     """Five claims with data: the least that the plan promises is confirmed and one less is not."""
     test = MoreOften(A, B, "succeeded")

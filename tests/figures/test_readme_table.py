@@ -15,7 +15,7 @@ from internalize.figures.paper import NAMES, find_figure
 from internalize.figures.recorded import recorded_runs
 from internalize.figures.report import claims_document, find_records, headline_table, with_indices
 from internalize.figures.results import read
-from internalize.sweeps.recorded import table_rows
+from internalize.sweeps.recorded import run_name, table_rows
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -65,13 +65,18 @@ def test_committed_verdicts_are_those_of_the_committed_tables(name: str, tmp_pat
     """As the code judges them now: numbers, verdicts, and the scale of every run."""
     figure, results = find_figure(name), ROOT / "results"
     made = read(figure, "laptop", tmp_path, recorded_runs(results, figure))
-    told = [judgement.to_json() for judgement in made.judgements]
+    judged = [judgement.to_json() for judgement in made.judgements]
     record = json.loads((results / name / "verdict.json").read_text(encoding="utf-8"))
-    for now, committed in zip(told, record["claims"], strict=True):
+    for now, committed in zip(judged, record["claims"], strict=True):
         if committed["verdict"] != "planned":  # its cost is that of the machine
             assert json.loads(json.dumps(now)) == committed, f"renew: internalize figure {name} --no-train"
     scales = {row["run"]: row["scale"] for row in table_rows(results / name / f"{name}.csv")}
     assert {row["run"]: row["scale"] for row in made.material.rows}.items() <= scales.items()
+    later = {run_name(case) for case in made.sweep.cases} - {
+        run_name(case) for case in figure.sweep("laptop").cases
+    }
+    told = record["runs"].get("waiting", [])
+    assert sum(one["runs"] for one in told) == len(later - set(scales)), "what is planned is in docs/claims.md"
 
 
 def test_a_dozen_headlines_none_of_them_by_a_toy() -> None:

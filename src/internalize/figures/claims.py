@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -119,6 +119,8 @@ class Claim:
     chance twice as easily, so p-values are multiplied by this."""
     seen: bool = False
     """Whether it was added when its runs had been seen: a reader should trust it less."""
+    restates: str | None = None
+    """The claim that it says again by another number. The two are not corrected for each other."""
 
 
 SEEN = "the claim was added when its runs had been seen"
@@ -222,11 +224,8 @@ def judge(
         _Tested(None, None, "") if waiting else _test(claim, rows)
         for claim, waiting in zip(claims, waits, strict=True)
     ]
-    sides: dict[str, dict[int, float]] = {"claimed": {}, "opposite": {}}
-    for family in _families(claims, tested):
-        for side, known in sides.items():
-            p_values = [min(1.0, claims[i].looks * two_sided(getattr(tested[i].outcome, side))) for i in family]
-            known.update(zip(family, holm(p_values), strict=True))
+    hopeless = {i for i, claim in enumerate(claims) if _cannot_be_confirmed(claim, tested[i], alpha)}
+    claimed, opposite_of = (_corrected(claims, tested, side, hopeless) for side in ("claimed", "opposite"))
     judged = []
     for i, (claim, found) in enumerate(zip(claims, tested, strict=True)):
         if found.outcome is None:
@@ -234,19 +233,45 @@ def judge(
             told = "" if found.why else cost(claim)
             judged.append(Judgement(claim, word, scale=found.scale, why=found.why, cost=told))
             continue
-        p = sides["claimed"].get(i, found.outcome.claimed)
-        opposite = sides["opposite"].get(i, found.outcome.opposite)
+        p = claimed.get(i, found.outcome.claimed)
+        opposite = opposite_of.get(i, found.outcome.opposite)
         word = "confirmed" if p <= alpha else "contradicted" if opposite <= alpha else "inconclusive"
         why = found.why
-        if word == "inconclusive" and _cannot_be_confirmed(claim, found.rows, alpha):
+        if word == "inconclusive" and i in hopeless:
             word, why = "not testable here", "; ".join(part for part in (TOO_FEW, found.why) if part)
         judged.append(Judgement(claim, word, found.outcome, p, opposite, found.scale, why))
     return judged
 
 
-def _cannot_be_confirmed(claim: Claim, rows: Sequence[FigureRow], alpha: float) -> bool:
+def _cannot_be_confirmed(claim: Claim, found: _Tested, alpha: float) -> bool:
     """Whether so many runs could not confirm it, whatever came out, not even as the figure's only claim."""
-    return not _is_counted(claim) and claim.test.detects(rows, alpha / 2 / claim.looks) == UNDETECTABLE
+    if found.outcome is None or _is_counted(claim):
+        return False
+    return claim.test.detects(found.rows, alpha / 2 / claim.looks) == UNDETECTABLE
+
+
+Side = Literal["claimed", "opposite"]
+
+
+def _corrected(
+    claims: Sequence[Claim], tested: Sequence[_Tested], side: Side, hopeless: Collection[int]
+) -> dict[int, float]:
+    """p of each claim that has data and needs a test, by its place: two-sided, for all looks, after Holm.
+
+    A claim that no outcome could confirm takes nothing from the others; it can still be contradicted. One that
+    says another again is corrected in the other's place.
+    """
+    known: dict[int, float] = {}
+    for family in _families(claims, tested):
+        p = {i: min(1.0, claims[i].looks * two_sided(getattr(tested[i].outcome, side))) for i in family}
+        names = {claims[i].name for i in family}
+        own = [i for i in family if claims[i].restates not in names]
+        counted = [i for i in own if side == "opposite" or i not in hopeless]
+        known |= p | dict(zip(counted, holm([p[i] for i in counted]), strict=True))
+        for again in set(family) - set(own):
+            places = [again if claims[i].name == claims[again].restates else i for i in counted]
+            known[again] = dict(zip(places, holm([p[i] for i in places]), strict=True)).get(again, p[again])
+    return known
 
 
 def _asked_by(claim: Claim) -> list[Members]:

@@ -37,6 +37,7 @@ CLAIM: Shape = {
 }
 PLANNED: Shape = {"claim": (str,), "detects": (str,)}
 RUNS: Shape = {**dict.fromkeys(("planned", "done"), (int,)), "seconds": NUMBER, "missing": (list,)}
+WAITING_RUNS: Shape = {"of": (str,), "runs": (int,), "seconds": NUMBER}
 MADE_BY: Shape = {"internalize": (str,), "torch": (str,), "processor": (str,), "revision": (str, NOTHING)}
 """What a record, and what is in it, must have to be shown: each with the types that it may have."""
 MOODS: dict[str, Literal["good", "bad", ""]] = {"confirmed": "good", "contradicted": "bad"}
@@ -76,7 +77,9 @@ def read_record(path: Path) -> Record:
     if record["tier"] not in TIERS:
         raise Unreadable(f"has tier = {record['tier'][:60]!r}")
     texts = {"notes": record["notes"], "differences": record["differences"]}
-    require_shape(record["runs"], RUNS, needed=list(RUNS))
+    runs = require_shape(record["runs"], {**RUNS, "waiting": (list,)}, needed=list(RUNS))
+    for entry in runs.get("waiting", []):
+        require_shape(entry, WAITING_RUNS, needed=list(WAITING_RUNS))
     require_shape(record["provenance"], MADE_BY, needed=list(MADE_BY))
     for claim in record["claims"]:
         require_shape(claim, CLAIM, needed=list(CLAIM))
@@ -109,9 +112,10 @@ def report_page(records: Sequence[tuple[Record, Path]]) -> str:
             "A verdict is the two-sided test at 5 %, by Holm's correction over the claims of a figure "
             "that have "
             "data: confirmed; contradicted, if the contrary is significant (p is then the contrary's); "
-            "inconclusive, if neither is. Not testable here: something that must hold first does not. Planned: "
-            "not all of its runs are there yet. The scale says how far the runs are from the paper's own; a "
-            "toy supports no claim, and its verdicts are outlined, not filled."
+            "inconclusive, if neither is. Not testable here: something that must hold first does not, or so "
+            "few runs could not show it. Planned: not all of its runs are there yet. The scale says how far "
+            "the runs are from the paper's own; a toy supports no claim, and its verdicts are outlined, not "
+            "filled."
         ),
         *([page.heading("At toy sizes, which support no claim"), _claims_table(toys)] if toys else []),
         *(section for record, folder in records for section in _figure_sections(record, folder)),
@@ -287,6 +291,7 @@ CLAIMS_HEAD = """# The paper's claims, one by one
 How a claim is judged: [figures.md](figures.md). *p* is two-sided, after Holm's correction over the claims of a
 figure that have data; intervals are at 95 %.
 """
+WAITING = "Runs that are planned and not done, with the most that they take of one core"
 TOYS_HEAD = """
 The first runs, at sizes where nearly every input was seen in training, often many times, and judged by the
 tests of that time. They support no claim; they stand here as a record.
@@ -304,6 +309,10 @@ def _claims_of_figure(record: Record, brief: bool) -> str:
             only_if = "; ".join(dict.fromkeys(claim.get("controls", [])))
             sentence += f" <br> *{claim['method']}" + (f"; only if: {only_if}*" if only_if else "*")
         lines.append(_line([sentence, scale, numbers, told_p(claim), verdict]))
+    waiting = record["runs"].get("waiting")
+    if waiting and not brief:
+        told = (f"{one['of']} ({one['runs']}, {duration(one['seconds'])})" for one in waiting)
+        lines += ["", f"{WAITING}: {with_indices('; '.join(told))}."]
     return "\n".join(lines) + "\n"
 
 

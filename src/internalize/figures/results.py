@@ -40,12 +40,13 @@ from internalize.runs.provenance import provenance
 from internalize.runs.storage import Shape, read_json, require_shape
 from internalize.runs.table import Table, flat, write_csv
 from internalize.runtime.execution import Execution
-from internalize.sweeps import Sweep, SweepOutcome, collect, run_sweep
+from internalize.sweeps import Case, Sweep, SweepOutcome, collect, run_sweep
 from internalize.sweeps.plan import Costs
 from internalize.sweeps.recorded import RUN, Recorded, run_name, without_recorded
 
 if TYPE_CHECKING:
     from internalize.runtime.fleet.driver import FleetObserver
+    from internalize.runtime.kind import Prepared
 
 FORMATS = ("png", "svg", "pdf")
 
@@ -264,10 +265,33 @@ def verdict_record(made: Made) -> dict[str, Any]:
             "done": len(made.material.rows) if figure.table is None else 0,
             "missing": list(made.missing),
             "seconds": sum(float(row.get("seconds") or 0.0) for row in made.material.rows),
+            "waiting": _waiting(made),
         },
         "config": {"base": _base(made.sweep), "varied": varied(planned_rows(made.sweep))},
         "provenance": _provenance(made),
     }
+
+
+def _waiting(made: Made) -> list[dict[str, Any]]:
+    """The runs for later that are not there: of what, how many, and at most how many seconds of one core."""
+    there = {row[RUN] for row in (*made.material.rows, *made.early) if RUN in row}
+    now = {case.prepared for case in made.figure.sweep(made.tier).cases}
+    groups: dict[str, list[Prepared]] = {}
+    for case in made.sweep.cases:
+        if case.prepared not in now and run_name(case) not in there:
+            groups.setdefault(_without_seed(case), []).append(case.prepared)
+    costs = Costs(Execution())
+    return [
+        {"of": what, "runs": len(those), "seconds": round(sum(costs(one).rough_seconds for one in those))}
+        for what, those in groups.items()
+    ]
+
+
+def _without_seed(case: Case) -> str:
+    """`C3 T25 left, 2 layers`."""
+    label = case.prepared.label.rpartition("-s")[0].replace("-", " ")
+    layers = getattr(getattr(case.config, "model", None), "depth", 1)
+    return label if layers == 1 else f"{label}, {layers} layers"
 
 
 def _names(made: Made) -> set[str] | None:

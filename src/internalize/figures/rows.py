@@ -195,7 +195,7 @@ def _how_it_ended(row: FigureRow, chance: float, ood: float) -> dict[str, Any]:
         "ood_gap": accuracy - ood,
         "keeps_ood": accuracy - ood < SMALL_DROP,
         "above_chance": accuracy - chance,
-        "near_chance": accuracy <= chance + NEAR_CHANCE,
+        "near_chance": abs(accuracy - chance) <= NEAR_CHANCE,
     }
     if "chain_id_accuracy" in row:
         found["chain_succeeded"] = row["chain_id_accuracy"] > SUCCESS

@@ -157,6 +157,7 @@ CLAIMS = [
         MoreOften(COT, LEFT, "ood_succeeded", strata="place"),
         [succeeds_first(LEFT, by="place"), succeeds_first(COT, by="place")],
         seen=True,
+        restates="internalized-lose-ood",
     ),
     Claim(
         "ood-loss-everywhere",
