@@ -46,7 +46,7 @@ SMALL = ChainConfig(
     iterations=4_000,
     seed=0,
     batch=64,
-    model=ModelConfig(depth=1, width=32, heads=16),
+    model=ModelConfig(depth=1, width=32, heads=16, init_std=0.02),
     schedule=ScheduleConfig(kind="adaptive", shortest=50, stop_early=True),
     optimizer=OptimizerConfig(lr=3e-3),
     evaluation=EvaluationConfig(every=10_000, samples=500, final_samples=2_000),

@@ -610,3 +610,30 @@ def test_p_values_in_the_documents_are_those_of_the_verdicts() -> None:
     told = re.findall(r"\bp = ([\d.]*\d)", text_of("docs/results.md"))
     assert len(told) >= 5
     assert set(told) <= known
+
+
+def test_answers_that_differ_from_those_of_the_chain() -> None:
+    rows = rows_of("methods/strict.csv")
+    assert len(rows) == 20
+    columns = ("internalized", "distributional", "only_distributional", "as_recorded")
+    assert all(row[name] == "True" for row in rows for name in columns)
+    differ = [int(row["disagreements"]) for row in rows]
+    told = f"on {min(differ)} to {max(differ)} of 10,000"
+    assert told in " ".join(text_of("docs/results.md").split())
+    assert all(abs(float(row["risk"]) - float(row["risk_of_chain"])) < 0.01 for row in rows)
+
+
+def test_initial_weights_at_width_128() -> None:
+    document, ends = text_of("docs/readings.md"), rows_of("readings/width.csv")
+    passed = {row["run"]: row for row in rows_of("readings/width-stages.csv")}
+    assert all(float(row["stage_1_accuracy"]) > 0.95 for row in passed.values())
+    for std, name in (("0.02", "0.02 (GPT-2)"), ("0.04", "0.04 = 0.02·√(512/128)")):
+        rows = [row for row in ends if row["model.init_std"] == std]
+        internalized = sum(row["internalized"] == "True" for row in rows)
+        shares = [
+            ", ".join(f"{100 * float(row[column]):.1f}" for row in rows)
+            for column in ("id_accuracy", "ood_accuracy")
+        ]
+        stages = ", ".join(passed[row["run"]]["passed"] for row in rows)
+        line = f"| {name} | {len(rows)} of 5 | {internalized} | {shares[0]} | {shares[1]} | {stages} |"
+        assert line in document

@@ -91,7 +91,7 @@ def test_the_command_line_is_its_config(capsys: pytest.CaptureFixture[str]) -> N
         (f"experiment {NAME} --d 0", "d: must be at least 1, got 0"),
         (f"experiment {NAME} --steps many", "--steps: must be a whole number, got 'many'"),
         ("experiment toy_kind.py:Toy", "kind: toy_kind.py:Toy is no kind of experiment: it has no name"),
-        ("experiment nowhere.py:KIND", "kind: cannot import 'nowhere.py': FileNotFoundError"),
+        ("experiment nowhere.py:KIND", "kind: there is no file nowhere.py"),
         ("experiment toy", "kind: unknown kind 'toy'"),
         (f"experiment {NAME} --d 1000000000000", "d: 16 points of 1,000,000,000,000 numbers would need about"),
     ):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import pytest
@@ -11,6 +11,7 @@ import pytest
 from internalize import ChainConfig, EvaluationConfig, ModelConfig, OptimizerConfig, ScheduleConfig
 from internalize.configs.codec import changed_fields, from_json, to_json
 from internalize.errors import BadInput
+from internalize.kinds import prepare
 
 UNUSUAL = ChainConfig(
     task="C2xC3",
@@ -35,8 +36,19 @@ UNUSUAL = ChainConfig(
 
 @pytest.mark.parametrize("config", [ChainConfig(), UNUSUAL])
 def test_round_trip_through_text(config: ChainConfig) -> None:
-    text = json.dumps(to_json(config))
+    text = json.dumps(to_json(config, settled=False))
     assert from_json(ChainConfig, json.loads(text)) == config
+
+
+def test_what_was_left_open_is_written_as_a_number_and_read_as_the_same_run() -> None:
+    """Also after the width was changed, which it follows."""
+    wide = ChainConfig()
+    narrow = replace(wide, model=replace(wide.model, width=128, heads=2))
+    for config, spread in ((wide, 0.02), (narrow, 0.04)):
+        written = to_json(config)
+        assert written["model"]["init_std"] == spread
+        assert to_json(from_json(ChainConfig, written)) == written
+        assert prepare(from_json(ChainConfig, written)) == prepare(config)
 
 
 def test_the_unusual_config_differs_everywhere() -> None:

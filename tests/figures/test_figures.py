@@ -270,7 +270,7 @@ def test_unknown_figures_are_refused(capsys: pytest.CaptureFixture[str], tmp_pat
     assert main(["figure", "hedas"]) == 2
     assert "did you mean 'heads'?" in capsys.readouterr().err
     assert main(["figure", "internalize.figures.paper.heads:CLAIMS"]) == 2
-    assert "but a list" in capsys.readouterr().err
+    assert "must be an internalize Figure, got: list" in capsys.readouterr().err
     assert main(["report", "--results", str(tmp_path)]) == 2
     assert "no figure in" in capsys.readouterr().err
 

@@ -152,5 +152,5 @@ def test_the_scale_of_a_case() -> None:
     assert scale_of_all(["premise kept, our recipe", "premise kept, smaller"]) == "premise kept, our recipe"
     assert scale_of_all(["the paper's own", "toy"]) == "toy"
     hints = {"kind": "hints", "d": 24, "method": "direct"}
-    assert scale_of(hints, [{**hints, "d": 25}]) == "smaller, inputs repeat"
+    assert scale_of(hints, [{**hints, "d": 25}]) == "smaller, few inputs"
     assert scale_of({**hints, "d": 25}, [{**hints, "d": 25}]) == "the paper's own"

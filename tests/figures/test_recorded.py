@@ -80,6 +80,45 @@ def test_a_table_that_is_cut_is_refused(made: Path, tmp_path: Path, capsys: pyte
     assert "recorded: no folder" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("column", "cell", "said"),
+    [
+        ("ood_accuracy", None, "ood_accuracy must be there, there is no such column"),
+        ("succeeded", None, "succeeded must be there, there is no such column"),
+        ("id_accuracy", "1.7", "id_accuracy must be a share from 0 to 1, got 1.7"),
+        ("id_accuracy", "abc", "id_accuracy must be a share from 0 to 1, got 'abc'"),
+        ("succeeded", "maybe", "succeeded must be True or False, got 'maybe'"),
+        ("iterations_until", "-5", "iterations_until must be a number above 0, got -5"),
+        ("happened", None, "happened must be True or False, there is no such column"),
+    ],
+)
+def test_a_table_that_cannot_be_is_refused(
+    made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], column: str, cell: str | None, said: str
+) -> None:
+    """In one line that names the column: a wrong verdict, or none, would be worse."""
+    recorded = copy_of(made, tmp_path)
+    table = recorded / "heads-smoke" / "heads.csv"
+    with table.open(encoding="utf-8", newline="") as file:
+        rows = [{**row, **({} if cell is None else {column: cell})} for row in csv.DictReader(file)]
+    names = [name for name in rows[0] if cell is not None or name != column]
+    with table.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, names, extrasaction="ignore")
+        writer.writeheader()
+        writer.writerows(rows)
+    where = ["--out", str(tmp_path / "runs"), "--results", str(tmp_path / "results")]
+    assert main([*HEADS, *where, "--recorded", str(recorded)]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"internalize: recorded: {table}, run ")
+    assert error.strip().endswith(said)
+    assert error.count("\n") == 1
+    assert not (tmp_path / "results").exists()
+
+
+def test_the_folder_of_one_figure_is_not_that_of_all(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*HEADS, "--no-train", "--recorded", str(made / "results" / "heads-smoke")]) == 2
+    assert "holds one figure: name the folder of all" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("name", ["ood-degradation", "mlp-hints"])
 def test_a_figure_of_curves_is_drawn_again_from_its_tables(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

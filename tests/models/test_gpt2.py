@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,18 +11,19 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from transformers import GPT2Config, GPT2LMHeadModel
 
+from internalize.configs.codec import to_json
 from internalize.errors import BadInput
-from internalize.models.config import ModelConfig
+from internalize.models.config import ModelConfig, initial_spread
 from internalize.models.gpt2 import GPT2, Attention, rotate
 from internalize.models.parameters import AdamW, flatten_parameters
 from internalize.models.path import PlainStep
 
 VOCABULARY, CONTEXT = 11, 14
 SHAPES = [
-    ModelConfig(depth=1, width=8, heads=4),  # head size 2
-    ModelConfig(depth=3, width=24, heads=6, mlp=10),  # an MLP that is not 4d
-    ModelConfig(depth=2, width=12, heads=1, mlp=100),
-    ModelConfig(depth=2, width=5, heads=5),  # head size 1, an odd width
+    ModelConfig(depth=1, width=8, heads=4, init_std=0.02),  # head size 2
+    ModelConfig(depth=3, width=24, heads=6, mlp=10, init_std=0.02),  # an MLP that is not 4d
+    ModelConfig(depth=2, width=12, heads=1, mlp=100, init_std=0.02),
+    ModelConfig(depth=2, width=5, heads=5, init_std=0.02),  # head size 1, an odd width
 ]
 
 
@@ -113,7 +115,7 @@ def test_twenty_steps_of_training_equal_hugging_faces(config: ModelConfig) -> No
 
 def test_initialisation_is_hugging_faces() -> None:
     """Zero biases, layer norms of one, and normal weights whose spread is theirs."""
-    config = ModelConfig(depth=4, width=64, heads=8)
+    config = ModelConfig(depth=4, width=64, heads=8, init_std=0.02)
     ours = GPT2(config, vocabulary=100, context=100)
     ours.initialise(torch.Generator().manual_seed(0))
     theirs = GPT2LMHeadModel(GPT2Config(vocab_size=100, n_positions=100, n_embd=64, n_layer=4, n_head=8))
@@ -127,6 +129,20 @@ def test_initialisation_is_hugging_faces() -> None:
             assert float(parameter.std()) == pytest.approx(spread, rel=0.05), name
             assert float(expected[name].std()) == pytest.approx(spread, rel=0.05), name
             assert abs(float(parameter.mean())) < 0.05 * spread
+
+
+@pytest.mark.parametrize(("width", "spread"), [(512, 0.02), (2048, 0.02), (128, 0.04), (32, 0.08)])
+def test_initial_weights_that_nothing_is_said_of_fit_the_width(width: int, spread: float) -> None:
+    """0.02·√(512/width) below 512, GPT-2's 0.02 from there on; and a run's folder says the number."""
+    config = ModelConfig(depth=1, width=width, heads=4, mlp=8)
+    assert initial_spread(config) == pytest.approx(spread)
+    assert to_json(config)["init_std"] == pytest.approx(spread)
+    assert to_json(config, settled=False)["init_std"] is None
+    assert initial_spread(replace(config, init_std=0.1)) == 0.1
+    if width <= 512:
+        model = GPT2(config, 30, 30)
+        model.initialise(torch.Generator().manual_seed(0))
+        assert float(model.transformer.wte.weight.detach().std()) == pytest.approx(spread, rel=0.05)
 
 
 def test_initialisation_is_a_function_of_the_seed() -> None:
@@ -163,7 +179,7 @@ def test_rotary_scores_depend_on_distance_alone_and_none_on_nothing() -> None:
 @pytest.mark.parametrize("positions", ["absolute", "none", "rotary"])
 @torch.no_grad()
 def test_a_cache_in_pieces_gives_the_logits_of_one_pass(positions: Any) -> None:
-    model = our_model(ModelConfig(depth=2, width=16, heads=4, positions=positions))
+    model = our_model(ModelConfig(depth=2, width=16, heads=4, positions=positions, init_std=0.02))
     ids = tokens(3, CONTEXT)
     whole, _ = model(ids)
     pieces, cache = [], None

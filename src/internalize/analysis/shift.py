@@ -61,7 +61,7 @@ CHAIN = ChainConfig(
     task="C2",
     horizon=6,
     iterations=12_000,
-    model=ModelConfig(depth=1, width=64, heads=32),
+    model=ModelConfig(depth=1, width=64, heads=32, init_std=0.02),
     optimizer=OptimizerConfig(lr=1e-3),
     evaluation=EvaluationConfig(every=200, samples=1_000),
 )

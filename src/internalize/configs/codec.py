@@ -18,28 +18,36 @@ from internalize.errors import BadInput, closest, require
 Config = TypeVar("Config")
 LEFT_OUT_UNLESS_SET: Mapping[str, bool] = {"left_out_unless_set": True}
 """Metadata of a field that came later: None is not written, so that older configs keep their JSON and hash."""
+IF_NOT_GIVEN = "if_not_given"
+"""Metadata of a field that may be left open (None): the number that is written for it then, from the config."""
 OBJECTS = "objects"
 """Metadata of a text field: what to do for whoever gives an object of Python where its name is wanted."""
 LARGEST = 2**64
 """No whole number in a config needs to be as large, and most libraries take none that is."""
 
 
-def to_json(value: Any) -> Any:
-    """A config as plain JSON: dataclasses become objects, tuples become lists."""
+def to_json(value: Any, settled: bool = True) -> Any:
+    """A config as plain JSON: dataclasses become objects, tuples become lists.
+
+    settled: fields that follow from others where they are left open have their numbers, so that a run's name
+    and folder say what it computes. Not for a config whose other fields are still to be changed.
+    """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {name: to_json(item) for name, item in _written_fields(value)}
+        return {name: to_json(item, settled) for name, item in _written_fields(value, settled)}
     if isinstance(value, list | tuple):
-        return [to_json(item) for item in value]
+        return [to_json(item, settled) for item in value]
     if isinstance(value, Path):
         return str(value)
     if isinstance(value, dict):
-        return {str(key): to_json(item) for key, item in value.items()}
+        return {str(key): to_json(item, settled) for key, item in value.items()}
     return value
 
 
-def _written_fields(config: Any) -> Iterator[tuple[str, Any]]:
+def _written_fields(config: Any, settled: bool) -> Iterator[tuple[str, Any]]:
     for field in dataclasses.fields(config):
         value = getattr(config, field.name)
+        if value is None and settled and IF_NOT_GIVEN in field.metadata:
+            value = field.metadata[IF_NOT_GIVEN](config)
         if value is not None or not field.metadata.get("left_out_unless_set"):
             yield field.name, value
 

@@ -90,6 +90,8 @@ def find_source(name: str, field: str, copies: Copies) -> Source:
 
 
 def _cannot_import(where: str, field: str, error: BaseException) -> BadInput:
+    if isinstance(error, FileNotFoundError) and not Path(where).exists():
+        return BadInput(field, f"there is no file {where}")
     alone = " (the file is kept with the run: it must stand alone)" if isinstance(error, ImportError) else ""
     return BadInput(field, f"cannot import {where!r}: {type(error).__name__}: {error}{alone}")
 

@@ -37,15 +37,15 @@ def success_bars(
     counts: bool = True,
     what: str = "runs that succeed",
 ) -> None:
-    """Bars of rates with Wilson's intervals: a cluster for each place, a bar for each series; None leaves a
-    gap.
+    """Bars of rates with Wilson's intervals: a cluster for each place, with a bar of each series that has one.
 
     counts: write k/n above each bar. what: the name of the axis, which says what was counted.
     """
-    width = 0.8 / max(1, len(series))
+    xs, width = clustered(
+        [[rate is not None and rate.trials > 0 for rate in rates] for rates in series.values()]
+    )
     for i, (name, rates) in enumerate(series.items()):
-        xs = [place + (i - (len(series) - 1) / 2) * width for place in range(len(places))]
-        shown = [(x, rate) for x, rate in zip(xs, rates, strict=True) if rate is not None and rate.trials]
+        shown = [(x, rate) for x, rate in zip(xs[i], rates, strict=True) if rate is not None and rate.trials]
         style: dict[str, Any] = {"color": PALETTE[i % len(PALETTE)], "hatch": HATCHES[i % len(HATCHES)]}
         axis.bar(
             [x for x, _ in shown],
@@ -68,6 +68,21 @@ def success_bars(
     axis.set_xticks(range(len(places)), places)
     rate_axis(axis, what)
     axis.grid(axis="x", visible=False)
+
+
+def clustered(there: Sequence[Sequence[bool]]) -> tuple[list[list[float]], float]:
+    """For each series where it stands at each place: side by side in the middle, those that are there. And the
+    width of one.
+
+    there: of each series, whether it has something at each place.
+    """
+    places = list(zip(*there, strict=True))
+    width = 0.8 / max([1, *map(sum, places)])
+    xs = [
+        [place + (sum(here[:i]) - (sum(here) - 1) / 2) * width for place, here in enumerate(places)]
+        for i in range(len(there))
+    ]
+    return xs, width
 
 
 def rate_lines(

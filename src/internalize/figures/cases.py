@@ -40,7 +40,7 @@ class Grid:
         return sweep_of(
             name,
             self.base.kind,
-            to_json(self.base),
+            to_json(self.base, settled=False),
             grid=self.axes,
             zipped=self.zipped or None,
             seeds=list(self.seeds if seeds is None else seeds),

@@ -35,8 +35,57 @@ def recorded_runs(
         for folder in (name, *(f"{name}-{tier}" for tier in TIERS)):
             table = results / folder / f"{name}.csv"
             if table.is_file():
-                found = {**read(table), **found}
+                rows = read(table)
+                for run in rows.values():
+                    _require_outcomes(run.results, table)
+                found = {**rows, **found}
+    require(
+        bool(found) or not _holds_one_figure(results),
+        "recorded",
+        f"{results} holds one figure: name the folder of all, {results.parent}",
+    )
     return found
+
+
+def _holds_one_figure(folder: Path) -> bool:
+    return (folder / VERDICT).is_file()
+
+
+def _require_outcomes(row: Mapping[str, Any], table: Path) -> None:
+    """A row that says too little, or what cannot be, would end in a wrong verdict or in none."""
+
+    def require_cell(name: str, good: bool, right: str) -> None:
+        said = f"got {row[name]!r}" if name in row else "there is no such column"
+        require(good, "recorded", f"{table}, run {row[RUN]}: {name} must be {right}, {said}")
+
+    for name in OUTCOMES.get(row.get("kind", ""), ()):
+        require_cell(name, row.get(name) is not None, "there")
+    for name, value in row.items():
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if value is None:
+            continue
+        if name.endswith("accuracy"):
+            require_cell(name, number and 0 <= value <= 1, "a share from 0 to 1")
+        elif name in YES_OR_NO:
+            require_cell(name, isinstance(value, bool), "True or False")
+        elif name in ("iterations_until", "operations_until"):
+            require_cell(name, number and value > 0, "a number above 0")
+    if row.get("iterations_until") is not None:
+        require_cell("happened", isinstance(row.get("happened"), bool), "True or False")
+
+
+OUTCOMES = {
+    "chain": ("id_accuracy", "ood_accuracy", "succeeded", "internalized"),
+    "hints": ("accuracy", "subnetwork_accuracy", "folded_accuracy", "succeeded"),
+    "parity": ("support_recovered", "exact", "chain_exact", "internalized"),
+}
+"""What every finished run of a kind has, and its claims look at."""
+YES_OR_NO = {name for names in OUTCOMES.values() for name in names if not name.endswith("accuracy")} | {
+    "happened",
+    "chain_learned",
+    "ood_succeeded",
+    "ood_failed",
+}
 
 
 def curves_beside(table: Path) -> Path:

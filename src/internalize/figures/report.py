@@ -288,8 +288,9 @@ def claims_document(records: Sequence[tuple[Record, Path]]) -> str:
 CLAIMS_HEAD = """# The paper's claims, one by one
 
 `internalize report --claims > docs/claims.md` writes this page from the verdicts in `results/`: {counts}.
-How a claim is judged: [figures.md](figures.md). *p* is two-sided, after Holm's correction over the claims of a
-figure that have data; intervals are at 95 %.
+How a claim is judged: [figures.md](figures.md). *p* is twice the one-sided value in the direction of the claim
+(of a contradicted one, in the other direction), after Holm's correction over the claims of a figure that have
+data. Intervals are at 95 %.
 """
 WAITING = "Runs that are planned and not done, with the most that they take of one core"
 TOYS_HEAD = """

@@ -310,7 +310,8 @@ def _detects(claim: Claim, planned: Sequence[FigureRow], level: float) -> str:
 
 def plan(figure: Figure, planned: Sequence[FigureRow]) -> list[dict[str, str]]:
     """Every claim with its test and the smallest effect that the planned runs can show."""
-    level = strictest_level(figure.claims)
+    counted = [claim for claim in figure.claims if _takes_part(claim, planned)]
+    level = strictest_level(counted)
     return [
         {
             "claim": claim.name,
@@ -321,6 +322,12 @@ def plan(figure: Figure, planned: Sequence[FigureRow]) -> list[dict[str, str]]:
         }
         for claim in figure.claims
     ]
+
+
+def _takes_part(claim: Claim, planned: Sequence[FigureRow]) -> bool:
+    """Whether other claims are corrected for it: not if it says another again, or if its runs are too few."""
+    rows, alone = without_planned_toys(claim, planned), strictest_level([claim]) / claim.looks
+    return claim.restates is None and claim.test.detects(rows, alone) != UNDETECTABLE
 
 
 def _base(sweep: Sweep) -> dict[str, Any]:

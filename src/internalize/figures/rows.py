@@ -212,13 +212,13 @@ def _how_it_ended(row: FigureRow, chance: float, ood: float) -> dict[str, Any]:
 # Scale ------------------------------------------------------------------------------------------------------
 
 Scale = Literal[
-    "the paper's own", "premise kept, smaller", "premise kept, our recipe", "smaller, inputs repeat", "toy"
+    "the paper's own", "premise kept, smaller", "premise kept, our recipe", "smaller, few inputs", "toy"
 ]
 PAPER_SCALE: Scale = "the paper's own"
 SMALLER: Scale = "premise kept, smaller"
 OUR_RECIPE: Scale = "premise kept, our recipe"
 """Smaller, and trained in another way than the paper does."""
-INPUTS_REPEAT: Scale = "smaller, inputs repeat"
+FEW_INPUTS: Scale = "smaller, few inputs"
 """Of MLPs with hints: the paper's own see every input once or more, so that there is no premise to keep."""
 TOY_SCALE: Scale = "toy"
 READINGS = ("seed", "held_out", "model.init_std", "kernel", "log_every", "evaluation.", "precision")
@@ -238,7 +238,7 @@ def scale_of(row: FigureRow, paper_cases: Sequence[FigureRow]) -> Scale:
     if any(_same_case(row, case) for case in paper_cases):
         return PAPER_SCALE
     if row.get("kind") == "hints":
-        return INPUTS_REPEAT
+        return FEW_INPUTS
     return OUR_RECIPE if _has_additions(row) else SMALLER
 
 
@@ -280,9 +280,7 @@ OPTIONAL_FIELDS = tuple(name for name in _optional_fields(ChainConfig()) if not 
 def scale_of_all(scales: Iterable[Scale]) -> Scale:
     """Of a claim: that of its runs which are farthest from the paper's own."""
     found = set(scales)
-    return next(
-        scale for scale in (TOY_SCALE, INPUTS_REPEAT, OUR_RECIPE, SMALLER, PAPER_SCALE) if scale in found
-    )
+    return next(scale for scale in (TOY_SCALE, FEW_INPUTS, OUR_RECIPE, SMALLER, PAPER_SCALE) if scale in found)
 
 
 Evaluation = Mapping[str, Any]

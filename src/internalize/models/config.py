@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Literal
 
-from internalize.configs.codec import LEFT_OUT_UNLESS_SET, typed
+from internalize.configs.codec import IF_NOT_GIVEN, LEFT_OUT_UNLESS_SET, typed
 from internalize.errors import require
 
 DEEPEST = 1_000
@@ -14,9 +14,26 @@ DEEPEST = 1_000
 WIDEST = 100_000_000
 """Units of a layer. The number of its weights must be one that can be counted."""
 
+GPT2_INIT_STD = 0.02
+"""Standard deviation of GPT-2's initial weights, whatever its width."""
+GPT2_WIDTH = 512
+"""The width of the paper's larger models, for which this is about torch's own scale for a linear layer."""
+
 Precision = Literal["fp32", "bf16"]
 """bf16: matrix products in bfloat16; weights, optimizer, layer norm and softmax stay in fp32."""
 Positions = Literal["absolute", "none", "rotary"]
+
+
+def initial_spread(config: ModelConfig) -> float:
+    """The standard deviation of the initial weights: as it is given, or GPT-2's, which grows for a width below
+    512 as torch's own does, with 1/√width (docs/readings.md).
+
+    Wider models were not tried: theirs stays. A network of one's own sets its weights itself.
+    """
+    if config.init_std is not None:
+        return config.init_std
+    narrow = 1.0 if config.network else max(1.0, GPT2_WIDTH / config.width)
+    return GPT2_INIT_STD * math.sqrt(narrow)
 
 
 @dataclass(frozen=True)
@@ -34,8 +51,9 @@ class ModelConfig:
     """Width of the MLP's hidden layer; four times the embedding dimension if not given."""
     positions: Positions = "absolute"
     """Position encoding: learned absolute ones (the paper's), none, or rotary."""
-    init_std: float = 0.02
-    """Standard deviation of the initial weights; into the residual stream they are √(2·depth) times smaller."""
+    init_std: float | None = field(default=None, metadata={IF_NOT_GIVEN: initial_spread})
+    """Standard deviation of the initial weights; into the residual stream they are √(2·depth) times smaller. If
+    not given: GPT-2's 0.02, and 0.02·√(512/width) where the width is less than 512."""
     network: str | None = field(default=None, metadata=LEFT_OUT_UNLESS_SET)
     """Your own instead of GPT-2: module:name or file.py:name, called with (config, vocabulary, positions)."""
 
@@ -60,7 +78,7 @@ class ModelConfig:
         for name, size in (("width", self.width), ("mlp", self.mlp or 1)):
             good = size <= WIDEST or self.network is not None  # whose width may mean anything
             require(good, f"model.{name}", f"must be at most {WIDEST:,}: no machine holds more, got {size:,}")
-        good = 0 < self.init_std < float("inf")
+        good = self.init_std is None or 0 < self.init_std < math.inf
         require(good, "model.init-std", f"must be more than 0 and finite, got {self.init_std}")
         good = self.dropout is None or 0 < self.dropout < 1
         require(good, "model.dropout", f"must lie between 0 and 1 (leave it out for none), got {self.dropout}")

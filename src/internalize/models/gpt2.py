@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from internalize.models.config import ModelConfig
+from internalize.models.config import ModelConfig, initial_spread
 from internalize.models.language_model import LanguageModel
 
 if TYPE_CHECKING:
@@ -161,14 +161,15 @@ class GPT2(LanguageModel):
     @torch.no_grad()
     def initialise(self, generator: torch.Generator) -> None:
         """Hugging Face's GPT-2 initialisation, drawn in the order of the parameters' names."""
-        residual_std = self.config.init_std / (2 * self.config.depth) ** 0.5
+        plain_std = initial_spread(self.config)
+        residual_std = plain_std / (2 * self.config.depth) ** 0.5
         for name, parameter in self.named_parameters():
             if name.endswith("bias"):
                 parameter.zero_()
             elif ".ln_" in name:
                 parameter.fill_(1.0)
             else:
-                std = residual_std if name.endswith("c_proj.weight") else self.config.init_std
+                std = residual_std if name.endswith("c_proj.weight") else plain_std
                 parameter.normal_(0.0, std, generator=generator)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from internalize.configs.named import Copies, Source, is_object_name, load_object
 from internalize.errors import BadInput, require
-from internalize.models.config import ModelConfig
+from internalize.models.config import ModelConfig, initial_spread
 from internalize.models.gpt2 import GPT2
 from internalize.models.language_model import LanguageModel
 
@@ -30,6 +31,7 @@ MakeModel = Callable[[int, int], LanguageModel]
 def find_network(config: ModelConfig, copies: Copies) -> tuple[MakeModel, Source | None]:
     """How models of this config are made, and the user's file behind them where there is one."""
     name = config.network
+    config = replace(config, init_std=initial_spread(config))  # users' code reads the number
     if name is None:
         return partial(GPT2, config), None
     require(is_object_name(name), FIELD, f"must be module:attribute or file.py:attribute, got {name!r}")

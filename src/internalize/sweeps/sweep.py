@@ -93,7 +93,7 @@ def sweep_of(
 def _sweep(name: str, kind: str, base: Mapping[str, Any], axes: Axes, seeds: int | Sequence[int]) -> Sweep:
     found_kind = find_kind(kind)
     leaves("base", base)
-    base = to_json(dict(base))
+    base = to_json(dict(base), settled=False)
     found, problems = [], _Problems()
     untrusted: dict[Path, None] = {}
     all_seeds = seeds_of(seeds, base.get("seed", 0))

@@ -50,12 +50,13 @@ def find_figure(name: str) -> Figure:
         from internalize.figures.figure import Figure
 
         kind = type(made).__name__
-        require(isinstance(made, Figure), "figure", f"{name} is no internalize.figures.Figure but a {kind}")
+        require(isinstance(made, Figure), "figure", f"{name} must be an internalize Figure, got: {kind}")
         own: Figure = made
         good = re.fullmatch(r"\w[\w.-]*", own.name) is not None and own.name not in NAMES
         why = "must be letters and digits, and no name of a figure of the paper: it names the folder of results"
         require(good, "figure.name", f"{why}; got {own.name!r}")
         return own
+    require(not name.endswith(".py"), "figure", f"which one of the file? for example {name}:FIGURE")
     known = name.replace("_", "-")
     if known not in NAMES:
         near = closest(known, list(NAMES))
@@ -160,8 +161,9 @@ def _verdicts_told(folder: Path) -> str:
     """`3 confirmed, 1 planned`, from the results that are there."""
     try:
         record = require_shape(read_json(folder / VERDICT), {"claims": (list,)}, needed=["claims"])
-        shape: Shape = {"verdict": (str,)}
-        words = [require_shape(claim, shape, needed=["verdict"])["verdict"] for claim in record["claims"]]
+        shape: Shape = {"verdict": (str,), "scale": (str, type(None))}
+        claims = [require_shape(claim, shape, needed=["verdict"]) for claim in record["claims"]]
+        words = [claim["verdict"] + (" (toy)" if claim.get("scale") == "toy" else "") for claim in claims]
     except FileNotFoundError:
         return "not made"
     except (OSError, ValueError):

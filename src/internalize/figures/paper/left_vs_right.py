@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +31,7 @@ from internalize.figures.rows import FigureRow, Members, chain_columns, group, r
 from internalize.figures.waiting import Sooner, waits_of
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Drawing
 
 EASY_STEPS = replace(
@@ -115,7 +116,6 @@ WORDS = {
     "rotary": "rotary positions",
     "none": "no positions",
 }
-TITLES = {"kept": "kept by every state", "end": "counted from the end"}
 LEFT, RIGHT = encoded("left", "absolute"), encoded("right", "absolute")
 INDUCTIVE_CELL = group("inductive", method="inductive", encoding="absolute")
 LEFT_CELL = group("left", method="left", encoding="absolute", beside_inductive=True)
@@ -130,7 +130,6 @@ def works(members: Members) -> PositiveControl:
 
 AGAIN_LARGE = (True, True)
 """Of the runs that were judged later, those with large heads."""
-PANELS_IN_A_LINE = 3
 
 CLAIMS = [
     Claim(
@@ -228,47 +227,67 @@ def encoding_of(row: FigureRow) -> str:
     return found
 
 
+PLACES = {
+    "left": ("left", "absolute"),
+    "right": ("right", "absolute"),
+    "right, places kept": ("right", "kept"),
+    "left, counted from the end": ("left", "end"),
+}
+"""Whose hard step stays where it is: the first and the third."""
+OTHERS = {f"{side}, {ENCODINGS[one]}": (side, one) for one in ("rotary", "none", "absolute") for side in SIDES}
+"""What a line is called → its curriculum and how positions are told."""
+Line = Mapping[str, tuple[str, str]]
+
+
 def draw(material: DrawingMaterial) -> Drawing:
-    """A panel for each task and encoding: when runs internalized. Last: success in equal stages."""
+    """A line of panels for each task: the place of the hard step, other encodings. Last: equal stages."""
     timed = [
         row for row in group("", ablated=True).of(material.rows) if row.get("iterations_until") is not None
     ]
     cells = [row for row in material.rows if row["beside_inductive"]]
-    shown = [
-        (task, encoding, large)
-        for large in (False, True)
-        for task in dict.fromkeys(row["task"] for row in timed)
-        for encoding in ENCODINGS
-        if group("", task=task, encoding=encoding, large_heads=large).of(timed)
-    ]
-    panels = max(1, len(shown) + bool(cells))
-    columns = min(panels, PANELS_IN_A_LINE)
-    lines = -(-panels // columns)
-    size = {"width": 1 + 2.9 * columns, "height": 0.7 + 2.9 * lines}
-    figure, axes = new_figure(lines, columns, squeeze=False, sharey=True, **size)
-    places = list(axes.flat)
-    for axis, (task, encoding, large) in zip(places, shown, strict=False):
-        here = group("", task=task, encoding=encoding, large_heads=large).of(timed)
-        curves = {method: waits_of(group("", method=method).of(here)) for method in SIDES}
-        waiting_curves(axis, curves, until=max((row["iterations"] for row in here), default=None))
-        title = f"{task_name(task)}, positions {TITLES.get(encoding, encoding)}"
-        axis.set_title(title + ("\nheads of size 16" if large else ""), fontsize=10)
-        axis.legend(fontsize=8, loc="center right")
-        axis.set_ylabel(axis.get_ylabel() if axis in axes[:, 0] else "")
+    tasks = list(dict.fromkeys(row["task"] for row in timed))
+    lines = max(1, len(tasks) + bool(cells))
+    figure, axes = new_figure(lines, 2, squeeze=False, width=9.2, height=0.5 + 3.3 * lines)
+    for task, (left, right) in zip(tasks, axes, strict=False):
+        here = group("", task=task).of(timed)
+        small, large = (group("", large_heads=one).of(here) for one in (False, True))
+        title = f"{task_name(task)}, T = {here[0]['horizon']}"
+        _panel(left, small, PLACES, f"{title}: the place of the hard step")
+        told = large or group("", encoding=("rotary", "none")).of(small)
+        _panel(right, told, OTHERS, f"{title}: other encodings" + (", heads of size 16" if large else ""))
     if cells:
-        axis = places[len(shown)]
-        tasks = list(dict.fromkeys(row["task"] for row in cells))
+        axis = axes[len(tasks)][0]
+        names = list(dict.fromkeys(row["task"] for row in cells))
         bars = {
-            method: [rate(group("", task=task, method=method).of(cells), "internalized") for task in tasks]
+            method: [rate(group("", task=task, method=method).of(cells), "internalized") for task in names]
             for method in METHODS
         }
-        what = "runs that have internalized" if axis in axes[:, 0] else ""
-        success_bars(axis, [task_name(task) for task in tasks], bars, what=what)
+        places = [f"{task_name(row['task'])}, T = {row['horizon']}" for row in cells]
+        success_bars(axis, list(dict.fromkeys(places)), bars, what="runs that have internalized")
         axis.set_title("equal stages, no easy steps", fontsize=10)
-        axis.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=len(METHODS))
-    for axis in places[len(shown) + bool(cells) :]:
-        axis.set_visible(False)
+        _legend_below(axis)
+    for axis in axes.flat:
+        axis.set_visible(axis.has_data())
+    for axis in axes[:, 1]:
+        axis.set_ylabel("")
     return figure
+
+
+def _panel(axis: Axes, rows: Sequence[FigureRow], lines: Line, title: str) -> None:
+    curves = {
+        name: waits_of(group("", method=method, encoding=encoding).of(rows))
+        for name, (method, encoding) in lines.items()
+    }
+    known = {name: waits for name, waits in curves.items() if waits}
+    if known:
+        waiting_curves(axis, known, until=max(row["iterations"] for row in rows))
+        axis.set_title(title, fontsize=10)
+        _legend_below(axis)
+
+
+def _legend_below(axis: Axes) -> None:
+    """Where it hides no curve."""
+    axis.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.17), ncols=2)
 
 
 FIGURE = Figure(

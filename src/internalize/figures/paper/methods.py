@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from internalize.display.charts import success_bars, task_name
+from internalize.display.charts import clustered, success_bars, task_name
 from internalize.display.plots import MARKERS, PALETTE, new_figure
 from internalize.figures.cases import (
     CELL,
@@ -230,12 +232,13 @@ def draw(material: DrawingMaterial) -> Drawing:
         success_bars(axis, names, series, counts=len(places) <= 6)
         axis.set_title(title)
     axes[0].legend(loc="upper center", bbox_to_anchor=(0.5, 1.28), ncols=4)
-    for i, (method, label) in enumerate(methods.items()):
-        means = []
-        for task, horizon in places:
-            rows = group("", task=task, horizon=horizon, method=method).of(material.rows)
-            means.append(sum(row["response_length"] for row in rows) / len(rows) if rows else float("nan"))
-        xs = [place + (i - (len(methods) - 1) / 2) * 0.8 / len(methods) for place in range(len(places))]
+    rows_at = [
+        [group("", task=task, horizon=horizon, method=method).of(material.rows) for task, horizon in places]
+        for method in methods
+    ]
+    all_xs, _ = clustered([[bool(rows) for rows in of_method] for of_method in rows_at])
+    for i, (label, of_method, xs) in enumerate(zip(methods.values(), rows_at, all_xs, strict=True)):
+        means = [fmean(row["response_length"] for row in rows) if rows else math.nan for rows in of_method]
         axes[2].vlines(xs, 0, means, color=PALETTE[i], linewidth=2)
         axes[2].scatter(xs, means, color=PALETTE[i], marker=MARKERS[i], s=36, label=label, zorder=3)
     axes[2].set(title="tokens of an answer, EOS included", ylabel="mean number of tokens", ylim=(0, None))
@@ -260,9 +263,8 @@ FIGURE = Figure(
         "The paper names S_3 and speaks of C_2, C_7 and C_18; which others it ran is our reading.",
         "The distributional definition compares rates of error, so accuracies decide it. The strict one "
         "compares every answer with that of the run's own chain. The weights of the chain were not kept, so a "
-        "run counts as failing it when some answer is wrong; that the chain was right on that very input is "
-        "likely and was not measured. `internalize check RUN --against RUN@1` measures it in runs that keep "
-        "their stages.",
+        "run counts as failing it when some answer is wrong. Twenty of these runs were trained again with "
+        "their stages, and compared answer by answer (strict.csv, studies/strict_definition.py).",
     ],
     columns=columns,
 )

@@ -168,8 +168,8 @@ WAYS = {
     "mixture, direct": ("mixture", *DIRECT),
     "curriculum, asked for the chain": ("curriculum", *ASKED_FOR_CHAIN),
     "curriculum, direct": ("curriculum", *DIRECT),
-    "with rehearsal, asked for the chain": ("rehearsed", *ASKED_FOR_CHAIN),
-    "with rehearsal, direct": ("rehearsed", *DIRECT),
+    "curriculum with rehearsal, asked for the chain": ("rehearsed", *ASKED_FOR_CHAIN),
+    "curriculum with rehearsal, direct": ("rehearsed", *DIRECT),
 }
 """How a model is asked: how it was trained, and the names of its results ID and OOD."""
 
