@@ -166,6 +166,8 @@ def _told(values: Sequence[Any]) -> str:
 def _one(value: Any) -> str:
     if value is None:
         return "default"
+    if isinstance(value, float):
+        return f"{value:.4g}"
     is_count = isinstance(value, int) and not isinstance(value, bool)
     return f"{value:,}" if is_count else str(value)
 
