@@ -328,10 +328,16 @@ def test_sooner() -> None:
     slow_task = [*times(20, 24), *times(2_000, 2_400, task="C7", budget=9_999.0)]
     assert verdict(test, slow_task) == "confirmed"
     told = judge([Claim("", "", test)], times(20, 60))[0].numbers
-    assert told.startswith("A: 8 of 8; B: 8 of 8 internalized; A takes 0.33 [")
+    assert told.startswith("A: 8 of 8; B: 8 of 8 internalized; A against B: 0.33 [")
     for rows, end in (
-        (times(20, 200), "B: 0 of 8 internalized; A takes 0.23 times as many, counting the whole budget for B"),
-        (times(200, 20), "B: 8 of 8 internalized; A takes 4.26 times as many, counting the whole budget for A"),
+        (
+            times(20, 200),
+            "B: 0 of 8 internalized; A against B: 0.23 times the iterations, counting the whole budget for B",
+        ),
+        (
+            times(200, 20),
+            "B: 8 of 8 internalized; A against B: 4.26 times the iterations, counting the whole budget for A",
+        ),
         (times(200, 200), "A: 0 of 8; B: 0 of 8 internalized"),
     ):
         assert judge([Claim("", "", test)], rows)[0].numbers.endswith(end)
@@ -470,7 +476,7 @@ def test_a_failed_control_is_not_testable() -> None:
     control = PositiveControl("A learns", A, "learned")
     rows = [{**row, "learned": row["seed"] < 3} for row in counts(9, 0)]
     judged = judge([Claim("one", "", test, [control])], rows)[0]
-    assert (judged.word, judged.numbers) == ("not testable here", "A learns: 3 of 15 runs of A")
+    assert (judged.word, judged.numbers) == ("not testable here", "the control fails (A learns: 3 of 15 runs of A)")
     assert verdict(test, [{**row, "learned": True} for row in rows], [control]) == "confirmed"
     assert verdict(test, [], [control]) == "planned"
 
@@ -481,7 +487,7 @@ def test_a_control_at_each_task_leaves_out_the_tasks_where_it_fails() -> None:
     judged = judge([Claim("one", "", MoreOften(A, B, "succeeded", strata="task"), [control])], rows)[0]
     assert judged.word == "confirmed"
     assert judged.numbers.startswith("A 6 of 15, B 0 of 15;")
-    assert judged.numbers.endswith("left out: A works at C3: 0 of 15 runs of A")
+    assert judged.numbers.endswith("left out: the control fails at C3 (A works: 0 of 15 runs of A)")
     none = [{**row, "works": False} for row in rows]
     assert verdict(MoreOften(A, B, "succeeded", strata="task"), none, [control]) == "not testable here"
 

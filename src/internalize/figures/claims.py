@@ -86,7 +86,8 @@ class PositiveControl:
                 kept += part
             elif found.trials:
                 where = "" if self.by is None else f" at {place(self.by, value)}"
-                failed.append(f"{self.sentence}{where}: {counted(found)} runs of {self.group.label}")
+                seen = f"{counted(found)} runs of {self.group.label}"
+                failed.append(f"the control fails{where} ({self.sentence}: {seen})")
             elif lost := sum(len(members.of(part)) for members in judged):
                 where = "" if self.by is None else f" at {place(self.by, value)}"
                 unknown.append(f"{lost} runs{where}, where there are none of {self.group.label}")

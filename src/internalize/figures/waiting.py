@@ -82,12 +82,12 @@ class Sooner:
 
         Nor is the ratio a bound: these runs would have come later than the budget, or, given up, before it.
         """
-        takes = f"; {self.sooner.label} takes"
+        compared = f"; {self.sooner.label} against {self.later.label}: {ratio:.2f}"
         if all(events):
-            return f"{takes} {ratio:.2f} [{interval.low:.2f}, {interval.high:.2f}] times as many iterations"
+            return f"{compared} [{interval.low:.2f}, {interval.high:.2f}] times the iterations"
         if any(events):
             lacking = self.later if events[0] else self.sooner
-            return f"{takes} {ratio:.2f} times as many, counting the whole budget for {lacking.label}"
+            return f"{compared} times the iterations, counting the whole budget for {lacking.label}"
         return ""
 
     def _ratio(self, first: list[FigureRow], second: list[FigureRow]) -> tuple[float, Interval]:
@@ -300,7 +300,7 @@ class AsSoon:
                     difference_of_means(faster, other, "greater"), difference_of_means(slower, other, "less")
                 ),
             ),
-            numbers=f"{self.one.label} takes {_factor(found)} times the iterations of {self.other.label} "
+            numbers=f"{self.one.label} against {self.other.label}: {_factor(found)} times the iterations "
             f"({len(one)} and {len(other)} runs)",
             data={self.one.label: one, self.other.label: other},
         )
