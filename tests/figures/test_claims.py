@@ -476,7 +476,10 @@ def test_a_failed_control_is_not_testable() -> None:
     control = PositiveControl("A learns", A, "learned")
     rows = [{**row, "learned": row["seed"] < 3} for row in counts(9, 0)]
     judged = judge([Claim("one", "", test, [control])], rows)[0]
-    assert (judged.word, judged.numbers) == ("not testable here", "the control fails (A learns: 3 of 15 runs of A)")
+    assert (judged.word, judged.numbers) == (
+        "not testable here",
+        "the control fails (A learns: 3 of 15 runs of A)",
+    )
     assert verdict(test, [{**row, "learned": True} for row in rows], [control]) == "confirmed"
     assert verdict(test, [], [control]) == "planned"
 
