@@ -637,3 +637,20 @@ def test_initial_weights_at_width_128() -> None:
         stages = ", ".join(passed[row["run"]]["passed"] for row in rows)
         line = f"| {name} | {len(rows)} of 5 | {internalized} | {shares[0]} | {shares[1]} | {stages} |"
         assert line in document
+
+
+def test_chains_that_were_trained_for_long() -> None:
+    rows = [row for row in rows_of("readings/cot-as-long/cot-as-long.csv") if row["method"] == "cot"]
+    document = " ".join(text_of("docs/results.md").split())
+    assert len(rows) == 14
+    assert {(row["task"], row["result.iterations"]) for row in rows} == {("C3", "18000"), ("C5", "27000")}
+    assert set(numbers(rows, "id_accuracy")) == {1.0}
+    least, most = min(numbers(rows, "ood_accuracy")), max(numbers(rows, "ood_accuracy"))
+    assert f"and at {100 * least:.1f} to {100 * most:.0f} % out of it" in document
+    record = json.loads(text_of("results/readings/cot-as-long/verdict.json"))
+    assert {claim["verdict"] for claim in record["claims"]} == {"confirmed"}
+    left, out_loud, difference, low, high = (
+        float(number) for number in re.findall(r"([+-]?0\.\d+)", record["claims"][1]["numbers"])
+    )
+    told = f"({100 * left:.1f} points against {100 * out_loud:.1f}; "
+    assert told + f"difference {100 * difference:.1f}, {100 * low:.1f} to {100 * high:.1f})" in document
