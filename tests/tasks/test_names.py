@@ -188,10 +188,15 @@ def test_a_module_that_fails_is_refused_in_one_line(here: Path, module: str, wor
     assert words in problem.value.message
 
 
-@pytest.mark.parametrize("name", ["not_there:x", "not/there.py:x", "sys:x", "a.b.c:x", "..:x"])
+@pytest.mark.parametrize("name", ["not_there:x", "sys:x", "a.b.c:x", "..:x"])
 def test_modules_that_are_not_there(name: str) -> None:
     with pytest.raises(BadInput, match=r"^task: cannot import '.*': "):
         parse_task(name)
+
+
+def test_a_file_that_is_not_there() -> None:
+    with pytest.raises(BadInput, match=r"^task: there is no file not/there\.py$"):
+        parse_task("not/there.py:x")
 
 
 def test_a_table_that_is_too_wide_is_printed_as_lines(
