@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from math import comb, log
+from math import comb, exp, log
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -374,6 +375,17 @@ def test_what_a_kind_of_order_costs() -> None:
     assert "ways to name" in test.detects(orders(lambda n, w: 1.0), 0.01)
 
 
+def test_the_lines_of_a_regression_go_through_what_follows_it() -> None:
+    """By hand: primes cost 300 n² times the mean of (1 + 0.01 i) over six seeds, composites a third."""
+    rows = orders(lambda n, w: n * (3 if n in (7, 11, 13, 17) else 1))
+    seeds = exp(fmean(log(1 + 0.01 * i) for i in range(6)))
+    assert CostsMore(PRIMES, OTHERS).fit(rows) == {
+        True: pytest.approx({n: 300 * n**2 * seeds for n in (7, 11, 13, 17)}),
+        False: pytest.approx({n: 100 * n**2 * seeds for n in (6, 8, 10, 12, 14, 15, 16)}),
+    }
+    assert CostsMore(PRIMES, OTHERS).fit([]) == {True: {}, False: {}}
+
+
 def groups(cost: Callable[[int, int, int], float]) -> Rows:
     """Tasks of three sizes with a number each, four runs of every task; cost of (size, number, which task)."""
     numbers = {8: (8, 6, 6), 9: (9, 6), 16: (16, 10, 8, 8, 8), 6: (5, 5)}
@@ -406,6 +418,9 @@ def test_what_a_number_of_a_task_costs() -> None:
     assert outcome.data["coefficient"] == pytest.approx(log(2))
     assert outcome.claimed == pytest.approx(1 / 120)
     assert "120 ways" in WITH_NUMBER.detects(groups(lambda size, number, i: 1.0), 0.01)
+    seeds = exp(fmean(log(1 + 0.01 * seed) for seed in range(4)))
+    fit = WITH_NUMBER.fit(groups(lambda size, number, i: float(number)))
+    assert (fit["8-0"], fit["16-1"]) == pytest.approx((100 * 64 * 8 * seeds, 100 * 256 * 10 * seeds))
     same = [row for row in groups(lambda size, number, i: 1.0) if row["size"] == 6]
     assert WITH_NUMBER.outcome_of(same) is None  # no two numbers to compare
 

@@ -211,7 +211,9 @@ def test_an_indicator_against_least_squares_within_strata() -> None:
     strata = ["a"] * 3 + ["b"] * 6
     design = np.column_stack([x, [s == "a" for s in strata], [s == "b" for s in strata], kind]).astype(float)
     found = effect_of(kind, list(y), list(x), strata)
-    assert found.coefficient == pytest.approx(np.linalg.lstsq(design, y, rcond=None)[0][3])
+    solution = np.linalg.lstsq(design, y, rcond=None)[0]
+    assert found.coefficient == pytest.approx(solution[3])
+    assert found.fitted == pytest.approx(design @ solution)
     assert found.rises + found.falls >= 1
     ways = comb(3, 1) * comb(6, 3)
     assert found.rises * ways == pytest.approx(round(found.rises * ways))

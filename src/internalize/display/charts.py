@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 QUIET = "#888888"
-CORNER = 0.85
-"""Accuracies above this are drawn once more, enlarged: most runs that learn at all end there."""
 COUNTS_AT = 1.03
 """Height at which the counts of bars stand: above every interval."""
 
@@ -186,23 +184,23 @@ def waiting_marks(
 
 
 def accuracy_scatter(
-    axis: Axes, points: Sequence[tuple[float, float, str, str]], chance: float, corner: bool = False
+    axis: Axes, points: Sequence[tuple[float, float, str, str]], chance: float, low: float
 ) -> None:
     """ID against OOD accuracy, an open mark for each run (ID, OOD, its colour, its marker), so that others are
     seen through it; the bar and chance as lines.
 
-    corner: only the upper corner, enlarged, where most runs that learn at all end.
+    low: where both axes begin; runs below it are not drawn.
     """
-    low = CORNER if corner else max(0.0, chance - 0.15)
     for x, y, colour, marker in points:
         if min(x, y) >= low:
             style: dict[str, Any] = {"facecolors": "none", "edgecolors": colour, "marker": marker}
             axis.scatter([x], [y], s=38, linewidths=1.1, zorder=3, clip_on=False, **style)
-    for bar, line in ((SUCCESS, "--"), (chance, ":")):
+    for bar, line in ((SUCCESS, "--"), (chance, ":")) if chance > low else ((SUCCESS, "--"),):
         axis.axvline(bar, color=QUIET, linewidth=0.8, linestyle=line, zorder=0)
         axis.axhline(bar, color=QUIET, linewidth=0.8, linestyle=line, zorder=0)
     axis.plot([0, 1], [0, 1], color=QUIET, linewidth=0.8, alpha=0.5, zorder=0)
     top = 1.0 + 0.02 * (1 - low)
+    axis.locator_params(nbins=6)
     axis.set(xlim=(low, top), ylim=(low, top), aspect="equal", xlabel="ID accuracy", ylabel="OOD accuracy")
 
 

@@ -178,7 +178,8 @@ class CostsMore:
             f"{in_words(self.strata)}"
         )
 
-    def outcome_of(self, rows: Sequence[FigureRow]) -> TestOutcome | None:
+    def _regression(self, rows: Sequence[FigureRow]) -> tuple[list[tuple[Any, ...]], Effect] | None:
+        """The units (stratum, size, whether it is of the costly kind), and the effect of being so."""
         units = {
             (*key, costly): cost
             for members, costly in ((self.costly, True), (self.others, False))
@@ -188,7 +189,25 @@ class CostsMore:
         if set(kinds) != {True, False}:
             return None
         sizes = [math.log(unit) for _, unit, _ in units]
-        found = effect_of(kinds, list(units.values()), sizes, strata)
+        return list(units), effect_of(kinds, list(units.values()), sizes, strata)
+
+    def fit(self, rows: Sequence[FigureRow]) -> dict[bool, dict[Any, float]]:
+        """What the regression says that a unit costs: of the costly kind (True) and of the others.
+
+        By the unit alone, so rows in which it stands in two strata have no such lines.
+        """
+        units, found = self._regression(rows) or ([], None)
+        lines: dict[bool, dict[Any, float]] = {True: {}, False: {}}
+        for (_, unit, costly), cost in zip(units, found.fitted if found else (), strict=True):
+            lines[costly][unit] = math.exp(cost)
+        return lines
+
+    def outcome_of(self, rows: Sequence[FigureRow]) -> TestOutcome | None:
+        regression = self._regression(rows)
+        if regression is None:
+            return None
+        units, found = regression
+        kinds = [costly for *_, costly in units]
         counts = f"{sum(kinds)} {self.costly.label}, {len(kinds) - sum(kinds)} {self.others.label}"
         return TestOutcome(
             claimed=found.rises,
@@ -233,7 +252,8 @@ class CostsWith:
             f"{self.group.label}, permuted over {self.unit}s within each {in_words(self.strata)}: rises"
         )
 
-    def outcome_of(self, rows: Sequence[FigureRow]) -> TestOutcome | None:
+    def _regression(self, rows: Sequence[FigureRow]) -> tuple[list[Any], Effect] | None:
+        """The units, and the effect of their number."""
         beside = self.beside or self.number
         units = _log_costs(self.group.of(rows), self.cost, self.strata, self.unit, self.number, beside)
         strata, numbers = [stratum for stratum, *_ in units], [number for _, _, number, _ in units]
@@ -241,6 +261,19 @@ class CostsWith:
             return None
         sizes = None if self.beside is None else [math.log2(size) for *_, size in units]
         found = effect_of(list(map(math.log2, numbers)), list(units.values()), sizes, strata)
+        return [unit for _, unit, *_ in units], found
+
+    def fit(self, rows: Sequence[FigureRow]) -> dict[Any, float]:
+        """What the regression says that each unit costs."""
+        units, found = self._regression(rows) or ([], None)
+        costs = map(math.exp, found.fitted if found else ())
+        return dict(zip(units, costs, strict=True))
+
+    def outcome_of(self, rows: Sequence[FigureRow]) -> TestOutcome | None:
+        regression = self._regression(rows)
+        if regression is None:
+            return None
+        units, found = regression
         return TestOutcome(
             claimed=found.rises,
             opposite=found.falls,

@@ -55,6 +55,8 @@ class Effect:
     """Student's, of least squares over the units; None where no unit is left to tell the spread."""
     rises: float
     falls: float
+    fitted: tuple[float, ...] = ()
+    """What the least squares say of each unit's y."""
 
 
 def effect_of(
@@ -99,7 +101,8 @@ def effect_of(
     coefficient = observed / float(sizes[0]) if sizes[0] > 1e-6 else 0.0
     interval = _students(values, np.column_stack([known, own]), coefficient, level)
     rises, falls = share_beyond(found, observed, "greater"), share_beyond(found, observed, "less")
-    return Effect(coefficient, interval, rises, falls)
+    fitted = values - rest + coefficient * alone[0]
+    return Effect(coefficient, interval, rises, falls, tuple(fitted.tolist()))
 
 
 def _students(y: np.ndarray, design: np.ndarray, coefficient: float, level: float) -> Interval | None:

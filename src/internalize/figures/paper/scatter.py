@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from internalize.display.charts import CORNER, accuracy_scatter, task_name
+from internalize.display.charts import accuracy_scatter, task_name
 from internalize.display.plots import INK, MARKERS, PALETTE, new_figure
 from internalize.figures.cases import (
     CELL,
@@ -169,39 +170,59 @@ def _shape(row: FigureRow) -> list[Any]:
     return [row[f"model.{name}"] for name in ("depth", "width", "heads")]
 
 
+Points = Sequence[tuple[float, float, str, str]]
+"""Of each run its ID accuracy, its OOD accuracy, its colour and its marker."""
+CORNER = 0.85
+"""Where a panel begins low, what is above this is drawn once more: most runs that learn at all end there."""
+HIGH = 0.7
+"""A panel that begins here or above needs no second one."""
+
+
 def draw(material: DrawingMaterial) -> Drawing:
-    """Two panels for each task, all of it and the upper corner; a colour for each depth, a marker for each
-    method."""
+    """A panel for each task, from its worst run on, and where that is low one of the upper corner; a colour for
+    each depth, a marker for each method."""
     tasks = list(dict.fromkeys(row["task"] for row in material.rows))
     depths = sorted({row["model.depth"] for row in material.rows})
     methods = list(dict.fromkeys(row["method"] for row in material.rows))
     colours = {depth: PALETTE[i % len(PALETTE)] for i, depth in enumerate(depths)}
     markers = {method: MARKERS[i % len(MARKERS)] for i, method in enumerate(methods)}
-    size = {"width": 0.8 + 3.4 * len(tasks), "height": 6.9}
-    figure, axes = new_figure(2, len(tasks), squeeze=False, **size)
-    for column, task in enumerate(tasks):
+    panels = []
+    for task in tasks:
         rows = group("", task=task).of(material.rows)
         points = [
             (row["id_accuracy"], row["ood_judged"], colours[row["model.depth"]], markers[row["method"]])
             for row in rows
         ]
-        accuracy_scatter(axes[0][column], points, rows[0]["chance"])
-        accuracy_scatter(axes[1][column], points, rows[0]["chance"], corner=True)
+        low = _low_end(points, rows[0]["chance"])
         name = f"{task_name(task)}, T = {rows[0]['horizon']}, {len(rows)} runs"
-        axes[0][column].set_title(f"{name}\n{_above_the_bar(rows)}", fontsize=9)
+        panels.append((points, rows[0]["chance"], low, f"{name}\n{_above_the_bar(rows)}"))
         inside = sum(min(x, y) >= CORNER for x, y, _, _ in points)
-        axes[1][column].set_visible(inside > 0)
-        axes[1][column].set_title(f"the upper corner: {inside} of them", fontsize=9)
+        if inside and low < HIGH:
+            title = f"{task_name(task)}, the upper corner:\n{inside} of the {len(rows)} runs"
+            panels.append((points, rows[0]["chance"], CORNER, title))
+    size = {"width": 0.8 + 3.5 * len(panels), "height": 4.3}
+    figure, axes = new_figure(1, len(panels), squeeze=False, **size)
+    for axis, (points, chance, low, title) in zip(axes[0], panels, strict=True):
+        accuracy_scatter(axis, points, chance, low)
+        axis.set_title(title, fontsize=9)
     entries = _legend(colours, markers)
-    figure.legend(handles=entries, loc="outside upper center", ncols=min(len(entries), 2 * len(tasks)))
+    figure.legend(handles=entries, loc="outside upper center", ncols=min(len(entries), 2 * len(panels)))
     return figure
+
+
+def _low_end(points: Points, chance: float) -> float:
+    """Below chance where a run ends near it, else a step of 5 points below the worst run."""
+    worst = min(min(x, y) for x, y, _, _ in points)
+    return max(0.0, min(chance, worst) - 0.15 if worst < chance + 0.2 else math.floor(20 * worst - 0.5) / 20)
 
 
 def _above_the_bar(rows: Sequence[FigureRow]) -> str:
     """Counted, since marks in one place hide each other."""
     both = sum(row["succeeded"] and row["ood_succeeded"] for row in rows)
     alone = sum(bool(row["succeeded"]) for row in rows) - both
-    return f"above 95 %: {both} ID and OOD, {alone} ID alone"
+    told = f"above 95 %: {both} ID and OOD, {alone} ID alone"
+    near = sum(bool(row["near_chance"]) for row in rows)
+    return f"{told}; {near} near chance" if near else told
 
 
 def _legend(colours: dict[int, str], markers: dict[str, str]) -> list[Any]:
@@ -225,9 +246,11 @@ FIGURE = Figure(
     tiers=TIERS,
     draw=draw,
     caption=(
-        "Final accuracy in distribution against out of distribution, one open mark for each run; how many are "
-        "above 95 % is counted, since marks in one place hide each other. Dashed: the bar of 95 %; dotted: "
-        "chance; a run below the diagonal does worse out of distribution. Below, the upper corner once more."
+        "Final accuracy in distribution against out of distribution, one open mark for each run; how many "
+        "are above 95 % is counted, since marks in one place hide each other, and so is how many are within "
+        "10 points of chance. Axes begin below the worst run of a task. Where that is far down, the upper "
+        "corner is drawn once more. Dashed: the bar of 95 %; dotted: chance; a run below the diagonal does "
+        "worse out of distribution."
     ),
     claims=CLAIMS,
     notes=[
