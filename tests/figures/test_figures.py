@@ -273,6 +273,8 @@ def test_unknown_figures_are_refused(capsys: pytest.CaptureFixture[str], tmp_pat
     assert "must be an internalize Figure, got: list" in capsys.readouterr().err
     assert main(["report", "--results", str(tmp_path)]) == 2
     assert "no figure in" in capsys.readouterr().err
+    assert main(["figures", "--results", str(tmp_path / "none")]) == 2
+    assert "results: there is no folder" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("text", ['{"figure": "heads"', '{"figure": "heads"}', "[]"])

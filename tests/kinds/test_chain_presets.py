@@ -49,6 +49,36 @@ def test_the_runs_of_a_study_are_those_of_the_figures(name: str) -> None:
     assert {_without_seed(case.config) for case in read_sweep(STUDIES / f"{name}.yaml").cases} < known
 
 
+@pytest.mark.parametrize(
+    ("study", "name"),
+    [
+        ("CELL", "scatter"),
+        ("HEADS", "heads"),
+        ("PLACE", "left-vs-right"),
+        ("SHAPES", "isoparameter"),
+        ("MIXTURE", "mixture"),
+        ("ORDERS", "more-orders"),
+        ("DURING", "ood-degradation"),
+    ],
+)
+def test_only_the_initial_weights_differ_from_the_figure(
+    study: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(STUDIES.parent)
+    cases = find_figure(f"studies/headlines_under_gpt2_init.py:{study}").sweep("laptop").cases
+    begun = [replace(_chain(case.config), seed=0) for case in cases]
+    assert {config.model.init_std for config in begun} == {0.02}
+    figure = [_chain(case.config) for case in find_figure(name).sweep("laptop", later=True).cases]
+    known = {replace(config, seed=0, model=replace(config.model, init_std=0.02)) for config in figure}
+    assert set(begun) <= known
+    assert {case.config.seed for case in cases} <= {config.seed for config in figure}
+
+
+def _chain(config: object) -> ChainConfig:
+    assert isinstance(config, ChainConfig)
+    return config
+
+
 def _without_seed(config: object) -> ChainConfig:
     """A figure that is judged again has other seeds than the study."""
     assert isinstance(config, ChainConfig)

@@ -71,6 +71,7 @@ def find_figure(name: str) -> Figure:
 
 LISTED: tuple[Literal["paper", "laptop"], ...] = ("laptop", "paper")
 """Tiers whose runs the list tells of."""
+RESULTS = Path("results")
 VERDICT = "verdict.json"
 """The file by which a folder of results is known."""
 
@@ -83,7 +84,7 @@ class FiguresArguments:
     """Also count the runs that are done, and say how long the others take here: some seconds."""
     out: Path = field(default_factory=runs_folder)
     """Folder that holds the run folders."""
-    results: Path = Path("results")
+    results: Path = RESULTS
     """Folder of the finished figures; a run that has a row in one of their tables counts as done."""
     json: bool = False
     """Print one JSON object, last."""
@@ -92,6 +93,8 @@ class FiguresArguments:
 def figures_command(arguments: FiguresArguments) -> None:
     for field_name, folder in (("out", arguments.out), ("results", arguments.results)):
         require(folder.is_dir() or not folder.exists(), field_name, f"{folder} is not a folder")
+    there = arguments.results.exists() or arguments.results == RESULTS  # before the first figure there is none
+    require(there, "results", f"there is no folder {arguments.results}")
     known = cache(_table_of_runs)  # several figures look into one table
     entries = [_entry(name, arguments, known) for name in NAMES]
     if arguments.json:
