@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from internalize.figures.claims import UNDETECTABLE, Claim, ClaimTest, PositiveControl, judge, strictest_level
+from internalize.figures.costs import CostsMore, CostsWith, GainsMore
 from internalize.figures.numbers import Larger, MeanBeyond, WithField
 from internalize.figures.rates import (
     Alike,
@@ -23,7 +24,7 @@ from internalize.figures.rates import (
     RateBetween,
 )
 from internalize.figures.rows import group
-from internalize.figures.waiting import AsSoon, CostsMore, CostsWith, GainsMore, Sooner
+from internalize.figures.waiting import AsSoon, Sooner
 
 Rows = list[dict[str, Any]]
 A, B, ALL = group("A", method="a"), group("B", method="b"), group("all")

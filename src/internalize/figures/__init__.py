@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from internalize.figures.cases import Grid
     from internalize.figures.claims import Claim, PositiveControl
+    from internalize.figures.costs import CostsMore, CostsWith, GainsMore
     from internalize.figures.figure import DrawingMaterial, Figure
     from internalize.figures.numbers import Larger, MeanBeyond, WithField
     from internalize.figures.rates import (
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     )
     from internalize.figures.results import make, plan
     from internalize.figures.rows import group, rate
-    from internalize.figures.waiting import AsSoon, CostsMore, CostsWith, GainsMore, Sooner
+    from internalize.figures.waiting import AsSoon, Sooner
 
 __all__ = [
     "Alike",
@@ -70,9 +71,9 @@ _PLACES = {
     "group": "internalize.figures.rows",
     "rate": "internalize.figures.rows",
     "AsSoon": "internalize.figures.waiting",
-    "CostsMore": "internalize.figures.waiting",
-    "CostsWith": "internalize.figures.waiting",
-    "GainsMore": "internalize.figures.waiting",
+    "CostsMore": "internalize.figures.costs",
+    "CostsWith": "internalize.figures.costs",
+    "GainsMore": "internalize.figures.costs",
     "Sooner": "internalize.figures.waiting",
 }
 """name → module, imported when first asked for: lists answer before torch would be loaded."""

@@ -21,9 +21,10 @@ from internalize.figures.cases import (
     Tiers,
 )
 from internalize.figures.claims import Claim, PositiveControl, chain_learned
+from internalize.figures.costs import CostsWith
 from internalize.figures.figure import DrawingMaterial, Figure
 from internalize.figures.rows import FigureRow, Members, chain_columns, group
-from internalize.figures.waiting import AsSoon, CostsWith, Sooner, waits_of
+from internalize.figures.waiting import AsSoon, Sooner, waits_of
 from internalize.tasks.groups import Structure, structure_of
 from internalize.tasks.names import parse_task
 

@@ -19,9 +19,10 @@ from internalize.figures.cases import (
     Tiers,
 )
 from internalize.figures.claims import Claim, chain_learned
+from internalize.figures.costs import CostsMore, GainsMore
 from internalize.figures.figure import DrawingMaterial, Figure
 from internalize.figures.rows import FigureRow, chain_columns, group, rate
-from internalize.figures.waiting import CostsMore, GainsMore, Sooner, waits_of
+from internalize.figures.waiting import Sooner, waits_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
