@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from internalize.models import mlp
 from internalize.models.mlp import MLP, SGD, MLPShape, mlp_from, new_mlp
 
 
@@ -55,6 +56,20 @@ def test_half_precision_takes_nearly_the_same_step() -> None:
     SGD(twin, 32, 0.1, "bf16")(x, y)
     for start, exact, rounded in zip(before, model.weights, twin.weights, strict=True):
         assert 0 < float((exact - rounded).norm()) < 0.03 * float((exact - start).norm())
+
+
+def test_blocks_of_rows_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Layers as wide as the paper's are stepped in blocks; 100 rows do not divide into blocks of 32."""
+    draw = torch.Generator().manual_seed(0)
+    whole = new_mlp(MLPShape(9, 3, 100), draw)
+    blocks = whole.clone()
+    at_once = SGD(whole, 32, 0.1, "bf16")
+    monkeypatch.setattr(mlp, "BLOCK", 32)
+    in_blocks = SGD(blocks, 32, 0.1, "bf16")
+    for _ in range(5):
+        x, y = batch(draw, 9)
+        assert torch.equal(at_once(x, y), in_blocks(x, y))
+    assert whole.digest() == blocks.digest()
 
 
 def test_the_subnetwork_drops_columns_or_folds_them_in() -> None:

@@ -27,6 +27,10 @@ CHUNK = 2_048
 """Inputs that are answered at once, so that a large sample needs little memory."""
 
 
+BLOCK = 256
+"""Rows of a wide layer that are stepped and rounded at once, so that they stay in the cache; sums are the same."""
+
+
 @dataclass(frozen=True)
 class MLPShape:
     """What a network reads and how large it is."""
@@ -148,6 +152,7 @@ class SGD:
         inner = range(1, len(model.weights) - 1) if precision == "bf16" else ()
         self._half = {i: model.weights[i].to(torch.bfloat16) for i in inner}
         self._half_below: dict[int, Tensor] = {}
+        self._blocks = [slice(row, row + BLOCK) for row in range(0, width, BLOCK)]
 
     @torch.no_grad()
     def __call__(self, x: Float[Tensor, "batch inputs"], y: Float[Tensor, " batch"]) -> Float[Tensor, ""]:
@@ -194,8 +199,10 @@ class SGD:
         if i in self._half:
             rounded = gradient.to(torch.bfloat16)
             self._gradients[i - 1].copy_(torch.mm(rounded, self._half[i]))
-            W.add_(torch.mm(rounded.t(), self._half_below[i]))
-            self._half[i].copy_(W)
+            transposed, half = rounded.t(), self._half[i]
+            for rows in self._blocks:
+                W[rows].add_(torch.mm(transposed[rows], self._half_below[i]))
+                half[rows].copy_(W[rows])
             return
         if i > 0:
             torch.mm(gradient, W, out=self._gradients[i - 1])
