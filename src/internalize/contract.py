@@ -55,11 +55,26 @@ def shortcomings(summary: Mapping[str, Any], run: str, config: Mapping[str, Any]
         early = isinstance(stage, int) and stage < stages
         where = f": it ended at stage {stage} of {stages}" if early else ""
         found.append(f"did not succeed{where}; internalize diagnose {run} says why, and what to try")
-    samples, inputs = summary.get("samples"), summary.get("possible_inputs")
-    if isinstance(samples, int) and isinstance(inputs, int | float) and is_toy(samples / inputs, config):
-        seen = f"{inputs:,.0f} possible inputs, {samples:,} samples seen"
-        found.append(f"a toy ({seen}): it shows how the tool works, and supports no claim")
+    if is_toy_run(summary, config):
+        seen = f"{summary['possible_inputs']:,.0f} possible inputs, {summary['samples']:,} samples seen"
+        most = allowed_samples(summary, config)
+        more = f", {most:,} allowed" if most > summary["samples"] else ""
+        found.append(f"a toy ({seen}{more}): it shows how the tool works, and supports no claim")
     return found
+
+
+def allowed_samples(summary: Mapping[str, Any], config: Mapping[str, Any]) -> int:
+    """How many a run may see within its budget of iterations; where it names none, how many it saw."""
+    iterations, batch = config.get("iterations"), config.get("batch")
+    named = isinstance(iterations, int) and isinstance(batch, int)
+    return max(iterations * batch if named else 0, summary["samples"])  # type: ignore[operator]
+
+
+def is_toy_run(summary: Mapping[str, Any], config: Mapping[str, Any]) -> bool:
+    """Whether a finished run is a toy: by its budget, which was fixed before, like the cases of the figures."""
+    samples, inputs = summary.get("samples"), summary.get("possible_inputs")
+    known = isinstance(samples, int) and isinstance(inputs, int | float)
+    return known and is_toy(allowed_samples(summary, config) / inputs, config)  # type: ignore[operator]
 
 
 def named(result: str) -> str:

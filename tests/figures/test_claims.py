@@ -24,7 +24,7 @@ from internalize.figures.rates import (
     RateBetween,
 )
 from internalize.figures.rows import group
-from internalize.figures.waiting import AsSoon, Sooner
+from internalize.figures.waiting import AsSoon, EachSooner, Sooner
 
 Rows = list[dict[str, Any]]
 A, B, ALL = group("A", method="a"), group("B", method="b"), group("all")
@@ -57,6 +57,32 @@ def test_more_often() -> None:
     assert test.detects(counts(0, 0, n=3), 0.025) == "nothing by itself: too few runs"
     told = judge([Claim("", "", test)], counts(8, 4))[0].numbers
     assert told == "A 8 of 15, B 4 of 15; difference +27 % [-8 %, +54 %]"
+
+
+def test_where_the_other_is_at_the_ceiling_nothing_can_be_above_it() -> None:
+    test = MoreOften(A, B, "succeeded")
+    judged = judge([Claim("", "", test)], counts(15, 15))[0]
+    assert judged.word == "not testable here"
+    assert judged.why == "B is at the ceiling, so that nothing can be above it"
+    assert verdict(test, counts(14, 14)) == "inconclusive"
+    assert verdict(test, counts(5, 15)) == "contradicted"
+
+
+def test_only_strata_that_both_have_can_show_anything() -> None:
+    """Two runs against two in the one common task, and ten where the other has none: p is 1/6 at best."""
+    common = [{**row, "gap": float(row["succeeded"])} for row in counts(2, 0, n=2, task="both")]
+    rows = [*common]
+    for method in ("a", "b"):
+        rows += [{**row, "task": method} for row in counts(10, 10, n=10, gap=1.0) if row["method"] == method]
+    for test in (MoreOften(A, B, "succeeded", strata="task"), Larger(A, B, "gap", strata="task")):
+        outcome = test.outcome_of(rows)
+        assert outcome is not None
+        assert outcome.claimed == pytest.approx(1 / 6)
+        assert test.detects(rows, 0.025) == UNDETECTABLE
+        assert verdict(test, rows) == "not testable here"
+    twice = [*common, *({**row, "task": "again"} for row in common)]
+    assert MoreOften(A, B, "succeeded", strata="task").detects(twice, 1 / 36) == "4 of 4 against 0 of 4"
+    assert MoreOften(A, B, "succeeded", strata="task").detects(twice, 1 / 37) == UNDETECTABLE
 
 
 def test_seeds_are_not_pooled_over_tasks() -> None:
@@ -108,7 +134,7 @@ def test_numbers_are_those_of_the_runs_that_are_compared() -> None:
     rows = [*counts(5, 0, n=5, task="both"), *alone]
     judged = judge([Claim("one", "", MoreOften(A, B, "succeeded", strata="task"))], rows)[0]
     assert judged.numbers.startswith("A 5 of 5, B 0 of 5; difference +100 %")
-    assert judged.numbers.endswith("; not compared, since the others are missing there: 20 runs of A at other")
+    assert judged.numbers.endswith("since there is nothing to compare with: 20 runs of A at other")
 
 
 def test_what_cannot_be_confirmed_takes_nothing_from_the_others() -> None:
@@ -345,6 +371,34 @@ def test_sooner() -> None:
         assert judge([Claim("", "", test)], rows)[0].numbers.endswith(end)
 
 
+def test_each_sooner_than_each_other() -> None:
+    """All pairs must pass; runs of one fast task do not speak for another, as they do when pooled."""
+    fast, slow, last = (group(name, task=name) for name in ("C2", "C3", "C5"))
+    test = EachSooner((fast, slow), (last,))
+
+    def waits(**middle: float) -> Rows:
+        return [
+            {"task": task, "iterations_until": 100 * middle[task] + i, "happened": True}
+            for task in middle
+            for i in range(16)
+        ]
+
+    assert verdict(test, waits(C2=1, C3=2, C5=3)) == "confirmed"
+    alike = waits(C2=1, C3=3, C5=3)
+    assert verdict(test, alike) == "inconclusive"
+    assert verdict(Sooner(group("both", task=("C2", "C3")), last, strata=None), alike) == "confirmed"
+    assert verdict(test, waits(C2=1, C3=4, C5=3)) == "contradicted"  # one pair that says the contrary is enough
+    judged = judge([Claim("", "", test)], waits(C2=1, C3=2, C5=3))[0]
+    slower = Sooner(slow, last, None).outcome_of(waits(C3=2, C5=3))
+    assert judged.outcome is not None
+    assert slower is not None
+    assert judged.outcome.claimed == pytest.approx(slower.claimed)
+    assert judged.numbers.startswith("C2: 16 of 16; C5: 16 of 16 internalized; C2 against C5: 0.35 [")
+    assert "; C3: 16 of 16; C3 against C5: 0.67 [" in judged.numbers
+    few = [row for row in waits(C2=1, C3=2, C5=3) if row["iterations_until"] % 100 < 2 or row["task"] == "C2"]
+    assert verdict(test, few) == "not testable here"  # two runs of C3 and two of C5 can show nothing
+
+
 def orders(cost: Callable[[int, bool], float], wide: Sequence[bool] = (False, True)) -> Rows:
     return [
         {
@@ -524,7 +578,7 @@ def test_tasks_at_which_the_control_has_no_runs_are_named() -> None:
 
 
 def test_a_claim_that_came_after_its_runs_says_so() -> None:
-    claim = Claim("one", "", MoreOften(A, B, "succeeded"), seen=True)
+    claim = Claim("one", "", MoreOften(A, B, "succeeded"), seen="added")
     assert judge([claim], counts(5, 0))[0].numbers.endswith("; the claim was added when its runs had been seen")
     assert "added" not in judge([claim], [])[0].numbers
 

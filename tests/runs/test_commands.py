@@ -195,6 +195,20 @@ def test_what_has_to_stand_below_the_results() -> None:
     assert toy.startswith("a toy (32 possible inputs, 19,200 samples seen)")
     good = {**summary, "succeeded": True, "internalized": True, "possible_inputs": 3.0**16}
     assert shortcomings(good, "runs/x", {}) == []
+    # ended early, and yet a toy: its budget, which was fixed before, allows more than a tenth of the inputs
+    (by_budget,) = shortcomings(good, "runs/x", {"iterations": 40_000, "batch": 128})
+    assert by_budget.startswith("a toy (43,046,721 possible inputs, 19,200 samples seen, 5,120,000 allowed)")
+
+
+def test_toys_are_marked_in_the_list(tmp_path: Path, capsys: Output) -> None:
+    for seed, possible in enumerate((64.0, 3.0**25)):
+        coverage: dict[str, Any] = {"possible_inputs": possible, "views_per_input": 1_000 / possible}
+        done_run(tmp_path, "left", seed, 0.99, samples=1_000, **coverage)
+    assert main(["runs", "--out", str(tmp_path)]) == 0
+    listed = capsys.readouterr().out
+    assert "16*" in listed
+    assert "1.2e-09 " in listed
+    assert listed.count("* a toy:") == 1
 
 
 def test_the_papers_own_c2_with_inputs_held_out_is_no_toy() -> None:

@@ -56,7 +56,7 @@ def test_difference_of_means_is_the_count_over_all_splits() -> None:
     assert difference_of_means(first, second) == pytest.approx(as_large / comb(7, 3))
     assert difference_of_means([5.0], [1.0, 2.0, 7.0]) == 2 / 4
     assert difference_of_means([1.0, 2.0, 7.0], [0.5], "greater") == 1 / 4
-    assert difference_of_means([9.0, 8.0, 7.0], [1.0, 2.0, 3.0, 4.0]) == pytest.approx(least_split(3, 4))
+    assert difference_of_means([9.0, 8.0, 7.0], [1.0, 2.0, 3.0, 4.0]) == pytest.approx(least_split((3, 4)))
 
 
 @pytest.mark.parametrize("size", [8, 11])  # 12,870 splits are all counted, of 705,432 a part is drawn

@@ -326,6 +326,8 @@ def matrix_command(arguments: MatrixArguments) -> None:
 
 def _print_matrix(chain: OpenChain, found: Matrix, console: Console) -> None:
     console.print(_matrix_table(chain, found))
+    drawn = ", ".join(f"{name.upper()} {inputs}" for name, inputs in found.inputs.items())
+    console.print(f"inputs: {drawn}")
     console.print(
         "own K: the budget that the stage itself trained, outlined in matrix.png. serves K: the budgets at "
         "which more than 95 % are right when the model writes all K states itself."

@@ -68,6 +68,8 @@ class Profile:
     moment: Moment
     ood_p: float | None
     """The p of the run's own OOD inputs, where they are binomial."""
+    held_out: bool
+    """Whether all inputs are of those that training never sees."""
     binomial: tuple[ProfilePoint, ...]
     bias: dict[str, tuple[ProfilePoint, ...]]
     """Symbol → accuracy against its probability."""
@@ -122,6 +124,7 @@ def profile(chain: OpenChain, stage: int | None, samples: int, points: int, seed
         title=chain.title,
         moment=chain.moment(stage),
         ood_p=_own_p(chain.experiment.config.ood_inputs),
+        held_out=chain.experiment.split is not None,
         binomial=_sweep(chain, asked, binomial, grid, samples, seed),
         bias=bias,
         states=tuple(_by_state(chain, asked, samples, seed)),
@@ -152,7 +155,7 @@ def _sweep(
         except BadInput:  # at the ends of the grid hardly two inputs differ: perhaps none is held out
             continue
         for mode, predictor in asked.items():
-            found.append(ProfilePoint(mode, inputs.name, x, accuracy(predictor, examples), examples.chance))
+            found.append(ProfilePoint(mode, examples.inputs, x, accuracy(predictor, examples), examples.chance))
     return tuple(found)
 
 
@@ -273,10 +276,11 @@ def profile_command(arguments: ProfileArguments) -> None:
 
 
 def _print_profile(found: Profile, console: Console) -> None:
+    kind = "held-out inputs" if found.held_out else "inputs"
     rows = [[f"{p.x:.2f}", p.mode, str(p.right), f"{100 * p.chance:.1f} %"] for p in found.binomial]
     console.print(
         results_table(
-            f"{found.title}, {found.moment}: binomial inputs", ["p", "asked", "accuracy", "chance"], rows
+            f"{found.title}, {found.moment}: binomial {kind}", ["p", "asked", "accuracy", "chance"], rows
         )
     )
     rows = [
@@ -297,4 +301,4 @@ def _print_profile(found: Profile, console: Console) -> None:
         for s in found.states
     ]
     columns = ["final state", "inputs", "asked", "how often", "accuracy"]
-    console.print(results_table("final states, rarest first", columns, rows))
+    console.print(results_table(f"final states of {kind}, rarest first", columns, rows))

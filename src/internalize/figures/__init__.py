@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     )
     from internalize.figures.results import make, plan
     from internalize.figures.rows import group, rate
-    from internalize.figures.waiting import AsSoon, Sooner
+    from internalize.figures.waiting import AsSoon, EachSooner, Sooner
 
 __all__ = [
     "Alike",
@@ -32,6 +32,7 @@ __all__ = [
     "CostsMore",
     "CostsWith",
     "DrawingMaterial",
+    "EachSooner",
     "Figure",
     "GainsMore",
     "Grid",
@@ -74,6 +75,7 @@ _PLACES = {
     "CostsMore": "internalize.figures.costs",
     "CostsWith": "internalize.figures.costs",
     "GainsMore": "internalize.figures.costs",
+    "EachSooner": "internalize.figures.waiting",
     "Sooner": "internalize.figures.waiting",
 }
 """name → module, imported when first asked for: lists answer before torch would be loaded."""

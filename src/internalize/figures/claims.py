@@ -36,6 +36,8 @@ class TestOutcome:
     """What was found, in words, with the effect and its interval."""
     data: dict[str, Any] = field(default_factory=dict)
     """The same for machines."""
+    ceiling: str = ""
+    """Why no difference could be seen, where the group that should have less has all there is."""
 
 
 class ClaimTest(Protocol):
@@ -118,13 +120,12 @@ class Claim:
     looks: int = 1
     """How often it was judged, or will be, on other runs or with more of them. Who looks twice is fooled by
     chance twice as easily, so p-values are multiplied by this."""
-    seen: bool = False
-    """Whether it was added when its runs had been seen: a reader should trust it less."""
+    seen: Literal["", "added", "changed"] = ""
+    """What was done to it when its runs had been seen: a reader should trust it less."""
     restates: str | None = None
     """The claim that it says again by another number. The two are not corrected for each other."""
 
 
-SEEN = "the claim was added when its runs had been seen"
 COUNTED = "counted, nothing is random"
 """How the method of a claim ends that needs no test."""
 UNDETECTABLE = "nothing by itself: too few runs"
@@ -164,8 +165,8 @@ class Judgement:
     """The same for the contrary of the claim."""
     scale: Scale | None = None
     why: str = ""
-    """Of a claim that is not testable: the control that failed, or that runs are too few; of others: parts that
-    were left out."""
+    """Of a claim that is not testable: the control that failed, that runs are too few, or that a group is at
+    the ceiling; of others: parts that were left out."""
     cost: str = ""
     """Of a planned one: what its runs would take."""
 
@@ -177,7 +178,8 @@ class Judgement:
         looks = self.claim.looks
         often = f"p is multiplied by {looks}, for {looks} looks"
         again = often if self.outcome and looks > 1 else ""
-        seen = SEEN if self.outcome and self.claim.seen else ""
+        done = self.claim.seen if self.outcome else ""
+        seen = f"the claim was {done} when its runs had been seen" if done else ""
         told = [self.outcome.numbers if self.outcome else "", self.why, again, seen]
         return "; ".join(part for part in told if part)
 
@@ -238,8 +240,9 @@ def judge(
         opposite = opposite_of.get(i, found.outcome.opposite)
         word = "confirmed" if p <= alpha else "contradicted" if opposite <= alpha else "inconclusive"
         why = found.why
-        if word == "inconclusive" and i in hopeless:
-            word, why = "not testable here", "; ".join(part for part in (TOO_FEW, found.why) if part)
+        cannot_show = TOO_FEW if i in hopeless else found.outcome.ceiling
+        if word == "inconclusive" and cannot_show:
+            word, why = "not testable here", "; ".join(part for part in (cannot_show, found.why) if part)
         judged.append(Judgement(claim, word, found.outcome, p, opposite, found.scale, why))
     return judged
 

@@ -15,6 +15,7 @@ from internalize.figures.rows import (
     numbers_of,
     part_of,
     percents,
+    sizes_within,
     values_at,
 )
 from internalize.statistics import (
@@ -169,13 +170,17 @@ class Larger:
             for members, side in ((self.more, more), (self.less, less))
         )
         interval = _within(bootstrap(groups, difference), digits=3)
-        return f"{means}, difference {difference(groups):+.3f} {interval}"
+        several = self.strata if len(labels) > 1 else None
+        of_each = f", the mean of those at each {in_words(several)}" if several else ""
+        return f"{means}; difference {difference(groups):+.3f} {interval}{of_each}"
 
     def detects(self, planned: Sequence[Row], level: float) -> str:
-        sizes = [len(members.planned(planned)) for members in self.groups]
-        if not all(sizes) or least_split(*sizes) > level:
+        sizes = sizes_within(self.more.planned(planned), self.less.planned(planned), self.strata)
+        if not sizes or least_split(*sizes) > level:
             return UNDETECTABLE
-        return f"{sizes[0]} runs that are all above the other {sizes[1]}"
+        first, second = (sum(side) for side in zip(*sizes, strict=True))
+        where = f", within each {in_words(self.strata)}" if len(sizes) > 1 and self.strata else ""
+        return f"{first} runs that are all above the other {second}{where}"
 
 
 @dataclass(frozen=True)
@@ -263,7 +268,7 @@ class WithField:
             ends = [sum(row[self.field] == value for row in members) for value in (values[0], values[-1])]
             return (
                 f"every run at {values[-1]} above every run at {values[0]}"
-                if least_split(*ends) <= level
+                if least_split((ends[0], ends[1])) <= level
                 else UNDETECTABLE
             )
         for percent in range(5, 101, 5):

@@ -19,6 +19,7 @@ from internalize.figures.rows import (
     percents,
     place,
     rate,
+    sizes_within,
     values_at,
 )
 from internalize.statistics import (
@@ -26,7 +27,6 @@ from internalize.statistics import (
     binomial,
     clopper_pearson,
     difference_within_strata,
-    fisher,
     newcombe,
     rates_differ_less,
     rates_differ_more,
@@ -240,10 +240,12 @@ class MoreOften:
         told = f"difference {100 * effect:+.0f} % [{100 * interval.low:+.0f} %, {100 * interval.high:+.0f} %]"
         own = "" if self.outcome_of_less is None else f" ({in_words(self.outcome_of_less)})"
         if alone:
-            told += f"; not compared, since the others are missing there: {', '.join(alone)}"
+            told += f"; not compared, since there is nothing to compare with: {', '.join(alone)}"
+        ceiling = f"{self.less.label} is at the ceiling, so that nothing can be above it" if all(less) else ""
         return TestOutcome(
             claimed=stratified_difference(more, less, strata, "greater"),
             opposite=stratified_difference(more, less, strata, "less"),
+            ceiling=ceiling,
             numbers=f"{self.more.label} {counted(rates[0])}, {self.less.label} {counted(rates[1])}{own}; "
             f"{told}",
             data={
@@ -255,11 +257,16 @@ class MoreOften:
         )
 
     def detects(self, planned: Sequence[FigureRow], level: float) -> str:
-        n, m = len(self.more.planned(planned)), len(self.less.planned(planned))
-        if not n or not m:
-            return UNDETECTABLE
-        least = next((k for k in range(n + 1) if fisher(Rate(k, n), Rate(0, m)) <= level), None)
-        return UNDETECTABLE if least is None else f"{least} of {n} against 0 of {m}"
+        """The fewest successes that would do, spread evenly over the strata."""
+        sizes = sizes_within(self.more.planned(planned), self.less.planned(planned), self.strata)
+        in_turn = sorted((i, stratum) for stratum, (n, _) in enumerate(sizes) for i in range(n))
+        strata = [stratum for _, stratum in in_turn], [s for s, (_, m) in enumerate(sizes) for _ in range(m)]
+        none = [False] * len(strata[1])
+        for k in range(1, len(in_turn) + 1):
+            won = [place < k for place in range(len(in_turn))]
+            if stratified_difference(won, none, strata) <= level:
+                return f"{k} of {len(won)} against 0 of {len(none)}"
+        return UNDETECTABLE
 
 
 @dataclass(frozen=True)

@@ -78,6 +78,17 @@ def part_of(rows: Iterable[FigureRow], field: str | None, value: Any) -> list[Fi
     return [row for row in rows if field is None or row.get(field) == value]
 
 
+def sizes_within(
+    first: Sequence[FigureRow], second: Sequence[FigureRow], field: str | None
+) -> list[tuple[int, int]]:
+    """How many rows both have at each value of the field, where both have some."""
+    sizes = [
+        (len(part_of(first, field, value)), len(part_of(second, field, value)))
+        for value in values_at(first, field)
+    ]
+    return [size for size in sizes if all(size)]
+
+
 def part_label(members: Members, field: str | None, value: Any) -> str:
     """`E2E C2 T=25`, or `all runs, d 8` where the value is a number."""
     if field is None:

@@ -28,7 +28,7 @@ CHUNK = 2_048
 
 
 BLOCK = 256
-"""Rows of a wide layer that are stepped and rounded at once, so that they stay in the cache; sums are the same."""
+"""Rows of a wide layer that are stepped and rounded at once, so that they stay in the cache: the same sums."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from internalize.contract import Row, RunState, named, still_speaking
+from internalize.contract import Row, RunState, is_toy_run, named, still_speaking
 from internalize.display.plots import text_plot
 from internalize.display.terminal import (
     accuracy_told,
@@ -36,6 +36,9 @@ SPEAKS = "!"
 SPEAKING = (
     f"{SPEAKS} right only while it still speaks: it succeeded, and did not internalize (2 tokens: at once)"
 )
+VIEWS = HEADINGS.index("views")
+A_TOY = "*"
+TOYS = f"{A_TOY} a toy: a run of this budget may see more than a tenth of the possible inputs; it supports no claim"
 SO_FAR = "(stage) after a number: the run is not finished; this was measured last, at that stage"
 NO_LAST_MEASUREMENT = (RunState.DONE, RunState.DAMAGED)
 WHOLE_NAMES = "the hash stands for the name; whole names: a wider terminal, or --json"
@@ -51,6 +54,7 @@ def listing(
     so_far = so_far or {}
     rows = [_cells(entry, so_far.get(entry.path, {})) for entry in entries]
     remark = [SPEAKING] if any(row[TOKENS].endswith(SPEAKS) for row in rows) else []
+    remark += [TOYS] if any(row[VIEWS].endswith(A_TOY) for row in rows) else []
     remark += [SO_FAR] if any(so_far.get(entry.path) for entry in entries) else []
     text = _aligned(rows)
     if any(entry.state == RunState.DAMAGED for entry in entries):  # with reasons, whatever the width
@@ -106,7 +110,7 @@ def _cells(entry: Entry, so_far: Row) -> tuple[str, ...]:
         _so_far(so_far, "id_accuracy", "accuracy") or _accuracy(entry.accuracy, entry.summary, "id_accuracy"),
         _so_far(so_far, "ood_accuracy") or _accuracy(entry.ood_accuracy, entry.summary, "ood_accuracy"),
         _so_far(so_far, "id_response_length") or _tokens(entry.summary),
-        _views(entry.summary),
+        _views(entry),
         _cost(entry.summary),
         "–" if entry.seconds is None else duration(entry.seconds),
     )
@@ -134,12 +138,13 @@ def _tokens(summary: dict[str, Any]) -> str:
     return f"{tokens:.1f}{SPEAKS if still_speaking(summary) else ''}"
 
 
-def _views(summary: dict[str, Any]) -> str:
-    """How many samples were trained on for each possible input."""
-    views = summary.get("views_per_input")
+def _views(entry: Entry) -> str:
+    """How many samples were trained on for each possible input; marked where the run is a toy."""
+    views = entry.summary.get("views_per_input")
     if not isinstance(views, int | float):
         return "–"
-    return f"{views:,.0f}" if views >= 10 else f"{views:.2g}"
+    told = f"{views:,.0f}" if views >= 10 else f"{views:.2g}"
+    return f"{told}{A_TOY if is_toy_run(entry.summary, entry.config) else ''}"
 
 
 def _cost(summary: dict[str, Any]) -> str:

@@ -82,9 +82,9 @@ def share_beyond(found: np.ndarray, observed: float, alternative: Alternative) -
     return float(beyond.mean())
 
 
-def least_split(first: int, second: int) -> float:
-    """The least p-value a permutation test between groups of these sizes can give."""
-    return least_share(comb(first + second, first))
+def least_split(*sizes: tuple[int, int]) -> float:
+    """The least p-value of a permutation test between two groups; their sizes, within each stratum."""
+    return least_share(math.prod(comb(first + second, first) for first, second in sizes))
 
 
 def least_share(ways: int) -> float:

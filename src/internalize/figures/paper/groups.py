@@ -24,7 +24,7 @@ from internalize.figures.claims import Claim, PositiveControl, chain_learned
 from internalize.figures.costs import CostsWith
 from internalize.figures.figure import DrawingMaterial, Figure
 from internalize.figures.rows import FigureRow, Members, chain_columns, group
-from internalize.figures.waiting import AsSoon, Sooner, waits_of
+from internalize.figures.waiting import AsSoon, EachSooner, waits_of
 from internalize.tasks.groups import Structure, structure_of
 from internalize.tasks.names import parse_task
 
@@ -87,10 +87,13 @@ CLAIMS = [
     ),
     Claim(
         "products-before-c16",
-        "C_4×C_4 and C_2×C_8 are internalized sooner than C_16, which has as many elements and one part "
+        "C_4×C_4 and C_2×C_8 are each internalized sooner than C_16, which has as many elements and one part "
         "(not in the paper).",
-        Sooner(group("C_4×C_4 and C_2×C_8", task=("C4xC4", "C2xC8")), group("C_16", task="C16"), strata="size"),
+        EachSooner(
+            (group("C_4×C_4", task="C4xC4"), group("C_2×C_8", task="C2xC8")), (group("C_16", task="C16"),)
+        ),
         LEARNED,
+        seen="changed",
     ),
     Claim(
         "another-name-is-no-other-group",

@@ -113,6 +113,9 @@ COUNTERS = ("prime", "prime power", "other composite")
 SMALL_DIFFERENCE = 0.1
 """Rates of success that differ by less than this are alike: fixed beforehand."""
 
+POOLED_LOOKS = 3
+"""Claims over all places were judged on four tasks, then with C_3 and C_5 at T = 25, then with C_2."""
+
 LEARNS = PositiveControl("the same model learns the task out loud", COT, "succeeded", by="place")
 """Else the failure of E2E would say nothing of E2E."""
 
@@ -123,11 +126,13 @@ CLAIMS = [
         RateAbove(E2E, "near_chance", MOSTLY, by="place"),
         [LEARNS],
         headline=True,
+        seen="changed",  # to a stricter test, like those of CoT and of failures below
     ),
     Claim(
         "cot-succeeds",
         "CoT training succeeds in distribution.",
         RateAbove(COT, "succeeded", MOSTLY, by="place"),
+        seen="changed",
     ),
     Claim(
         "cot-keeps-ood",
@@ -135,6 +140,7 @@ CLAIMS = [
         RateAbove(COT, "keeps_ood", MOSTLY, by="place"),
         [succeeds_first(COT, by="place")],
         headline=True,
+        seen="changed",
     ),
     Claim(
         "left-internalizes",
@@ -143,6 +149,7 @@ CLAIMS = [
         MoreOften(LEFT, E2E, "internalized", strata="place"),
         chain_learned(LEFT, by="place"),
         headline=True,
+        looks=POOLED_LOOKS,
     ),
     Claim(
         "internalized-lose-ood",
@@ -152,13 +159,15 @@ CLAIMS = [
         ),
         [succeeds_first(CURRICULA, by="place"), succeeds_first(COT, by="place")],
         headline=True,
+        looks=POOLED_LOOKS,
     ),
     Claim(
         "internalized-succeed-less-ood",
         "Internalization succeeds out of distribution less often than CoT training does.",
         MoreOften(COT, LEFT, "ood_succeeded", strata="place"),
         [succeeds_first(LEFT, by="place"), succeeds_first(COT, by="place")],
-        seen=True,
+        looks=POOLED_LOOKS,
+        seen="added",
         restates="internalized-lose-ood",
     ),
     Claim(
@@ -173,6 +182,7 @@ CLAIMS = [
         # runs of one seed that fail under two curricula give the same answers: only one of them counts
         RateAbove(group("failed runs of left", method="left", succeeded=False), "near_chance", 2 / 3),
         chain_learned(LEFT),
+        seen="changed",
         looks=2,  # runs of S_3 that fail join those that were judged
     ),
     Claim(
@@ -199,6 +209,7 @@ CLAIMS = [
         "definition.",
         RateAbove(INTERNALIZED, "only_distributional", MOSTLY, by="place"),
         [succeeds_first(CURRICULA, by="place")],
+        seen="changed",
     ),
 ]
 

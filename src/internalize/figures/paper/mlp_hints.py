@@ -75,7 +75,7 @@ CLAIMS = [
         "The subnetwork of the network that learns the mixture is a predictor, too (with the neutral hints "
         "folded in, which is not in the paper).",
         RateAbove(MIXTURE, "h_folded_succeeded", MOSTLY, by="d"),
-        seen=True,
+        seen="added",
     ),
 ]
 

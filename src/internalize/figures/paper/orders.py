@@ -22,7 +22,7 @@ from internalize.figures.claims import Claim, chain_learned
 from internalize.figures.costs import CostsMore, GainsMore
 from internalize.figures.figure import DrawingMaterial, Figure
 from internalize.figures.rows import FigureRow, chain_columns, group, rate
-from internalize.figures.waiting import Sooner, waits_of
+from internalize.figures.waiting import EachSooner, Sooner, waits_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -82,20 +82,23 @@ CLAIMS = [
     ),
     Claim(
         "c10-c12-before-c11",
-        "C_10 and C_12, trained, are internalized more easily than C_11.",
-        Sooner(group("C_10 and C_12", order=(10, 12)), group("C_11", order=11), strata="mlp_width"),
+        "C_10 and C_12, trained, are each internalized more easily than C_11.",
+        EachSooner(
+            (group("C_10", order=10), group("C_12", order=12)), (group("C_11", order=11),), strata="mlp_width"
+        ),
         LEARNED,
+        seen="changed",
     ),
     Claim(
         "c13-c17-after-c14-c15-c16",
-        "C_13 and C_17 are more difficult to internalize than C_14, C_15 and C_16.",
-        Sooner(
-            group("C_14, C_15 and C_16", order=(14, 15, 16)),
-            group("C_13 and C_17", order=(13, 17)),
+        "C_13 and C_17 are each more difficult to internalize than each of C_14, C_15 and C_16.",
+        EachSooner(
+            tuple(group(f"C_{n}", order=n) for n in (14, 15, 16)),
+            tuple(group(f"C_{n}", order=n) for n in (13, 17)),
             strata="mlp_width",
         ),
         LEARNED,
-        seen=True,
+        seen="added",
     ),
     Claim(
         "width-helps",
@@ -109,6 +112,7 @@ CLAIMS = [
         "Width helps to a lesser extent where the order is prime.",
         GainsMore(COMPOSITES, PRIMES, "order", after=WIDE, before=NARROW),
         LEARNED,
+        seen="changed",
     ),
 ]
 

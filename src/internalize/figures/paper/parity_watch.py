@@ -60,28 +60,28 @@ CLAIMS = [
         "covariance-is-good",
         "The covariance of every phase's batch is good: λ_min ≥ 1/8 and λ_max ≤ d (lemma 5, appendix D).",
         RateAbove(AS_ASKED, "covariance_good", MOSTLY, by="d"),
-        seen=True,
+        seen="added",
     ),
     Claim(
         "tracks-the-population",
         "On every example of a phase the trajectory stays within 1/100 of the population's (lemma 6, appendix "
         "D).",
         RateAbove(AS_ASKED, "tracks", MOSTLY, by="d"),
-        seen=True,
+        seen="added",
     ),
     Claim(
         "contracts-in-every-phase",
         "After s steps of a phase the distance to the new coordinate is at most (1 - η/8)^s, and rounding "
         "finds it at the end (what lemma 4 of appendix D concludes).",
         RateAbove(AS_ASKED, "contracts", MOSTLY, by="d"),
-        seen=True,
+        seen="added",
     ),
     Claim(
         "one-coordinate-more-a-phase",
         "After rounding, phase t leaves the row that answers at minus the first t coordinates of the support "
         "(the induction of theorem 4).",
         RateAbove(AS_ASKED, "prefixes_exact", MOSTLY, by="d"),
-        seen=True,
+        seen="added",
     ),
     Claim(
         "fewer-examples-are-enough",
