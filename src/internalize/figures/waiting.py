@@ -136,8 +136,7 @@ class EachSooner:
 
     @property
     def _labels(self) -> tuple[str, str]:
-        sooner, later = (" and ".join(one.label for one in side) for side in (self.sooner, self.later))
-        return sooner, later
+        return _all_of(self.sooner), _all_of(self.later)
 
     @property
     def method(self) -> str:
@@ -163,6 +162,12 @@ class EachSooner:
             return UNDETECTABLE
         sooner, later = self._labels
         return f"every run of {sooner} before every run of {later}"
+
+
+def _all_of(groups: Sequence[Members]) -> str:
+    """`C_14, C_15 and C_16`."""
+    *first, last = [one.label for one in groups]
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def factor_told(found: Effect) -> str:

@@ -38,7 +38,7 @@ SPEAKING = (
 )
 VIEWS = HEADINGS.index("views")
 A_TOY = "*"
-TOYS = f"{A_TOY} a toy: a run of this budget may see more than a tenth of the possible inputs; it supports no claim"
+TOYS = f"{A_TOY} a toy: by its budget it may see more than a tenth of the possible inputs; it supports no claim"
 SO_FAR = "(stage) after a number: the run is not finished; this was measured last, at that stage"
 NO_LAST_MEASUREMENT = (RunState.DONE, RunState.DAMAGED)
 WHOLE_NAMES = "the hash stands for the name; whole names: a wider terminal, or --json"
