@@ -16,7 +16,7 @@ from statistics import fmean, median
 import pytest
 
 from internalize.figures.claims import told_p
-from internalize.figures.paper import NAMES, isoparameter
+from internalize.figures.paper import NAMES, find_figure, isoparameter
 from internalize.figures.paper.parity_watch import LEMMAS
 from internalize.kinds.chain.config import ChainConfig
 from internalize.kinds.parity.watch import holds as quantity_holds
@@ -24,6 +24,9 @@ from internalize.statistics import spearman_trend
 from internalize.sweeps import read_sweep
 
 ROOT = Path(__file__).resolve().parents[1]
+
+
+IN_WORDS = ("No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten")
 
 
 def text_of(name: str) -> str:
@@ -608,9 +611,33 @@ def test_p_values_in_the_documents_are_those_of_the_verdicts() -> None:
     """Each p that stands beside a verdict in results.md is the one by which some claim got it."""
     records = [json.loads(text_of(f"results/{name}/verdict.json")) for name in NAMES]
     known = {told_p(claim) for record in records for claim in record["claims"]}
+    known.add(f"{2 * 0.5**10:.1g}")  # of studies/strict_definition.py: all of ten runs at each task
     told = re.findall(r"\bp = ([\d.]*\d)", text_of("docs/results.md"))
     assert len(told) >= 5
     assert set(told) <= known
+
+
+def test_how_the_failed_runs_of_all_figures_ended() -> None:
+    tables = [rows_of(f"{name}/{name}.csv") for name in NAMES if find_figure(name).table is None]
+    of_curricula = {
+        row["run"]: row
+        for rows in tables
+        for row in rows
+        if row["kind"] == "chain" and row["method"] in ("left", "right", "inductive")
+    }
+    failed = [row for row in of_curricula.values() if row["succeeded"] == "False"]
+    cell_is = {"task": "C2", "horizon": "25", "schedule.kind": "fixed"}
+    cell = [row for row in failed if cell_is.items() <= row.items()]
+    near = sum(row["near_chance"] == "True" for row in cell)
+    between = [row for row in failed if row["near_chance"] == "False"]
+    told = " ".join(text_of("docs/results.md").split())
+    assert (
+        f"tables {len(cell)} runs of a curriculum fail on C_2 at T = 25 in equal stages, and {near} of them "
+        "end near chance"
+    ) in told
+    _, _, sentence = told.partition(f"{IN_WORDS[len(between)]} failed runs of all figures ended in between: ")
+    for row in between:
+        assert f"{100 * float(row['id_accuracy']):.0f} %" in sentence.partition(". Only")[0]
 
 
 def test_answers_that_differ_from_those_of_the_chain() -> None:

@@ -18,6 +18,8 @@ from internalize.figures.results import read
 from internalize.sweeps.recorded import run_name, table_rows
 
 ROOT = Path(__file__).resolve().parents[2]
+ABOUT_THEOREMS = ("construction-size", "parity-watch", "attention-parity")
+PAPERS_OWN = "the paper's own"
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
@@ -35,6 +37,22 @@ def test_the_readme_shows_the_headline_claims(capsys: pytest.CaptureFixture[str]
 def test_the_readme_counts_all_claims_too() -> None:
     (counts,) = re.findall(r"verdicts in `results/`: (.*)\.", claims_document(find_records(ROOT / "results")))
     assert f"All claims together ([docs/claims.md](docs/claims.md)): {counts}." in " ".join(README.split())
+
+
+def test_the_readme_says_which_confirmed_claims_are_about_training() -> None:
+    verdicts = {name: json.loads((ROOT / f"results/{name}/verdict.json").read_text("utf-8")) for name in NAMES}
+    confirmed = [
+        (name in ABOUT_THEOREMS, claim["scale"])
+        for name, record in verdicts.items()
+        for claim in record["claims"]
+        if claim["verdict"] == "confirmed" and claim["scale"] != "toy"
+    ]
+    training = [scale for theorem, scale in confirmed if not theorem]
+    assert (
+        f"Of the {len(confirmed)} confirmed claims {len(confirmed) - len(training)} are about theorems and "
+        f"constructions, and {len(training)} about training. Of these {len(training)} only "
+        f"{training.count(PAPERS_OWN)} are at the paper's own scale, all on C_2."
+    ) in " ".join(README.split())
 
 
 def test_the_document_of_claims_is_the_one_that_is_generated(capsys: pytest.CaptureFixture[str]) -> None:
