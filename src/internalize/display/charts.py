@@ -204,6 +204,15 @@ def accuracy_scatter(
     axis.set(xlim=(low, top), ylim=(low, top), aspect="equal", xlabel="ID accuracy", ylabel="OOD accuracy")
 
 
+ALPHAS_OF_ONE_RUN = (0.5, 0.15)
+"""Of a run's line while a test counts it, and later."""
+
+
+def below_chance(chance: float) -> float:
+    """Where an axis of accuracies may begin if nothing is far below chance."""
+    return max(0.0, chance - 0.1)
+
+
 def accuracy_over_stages(
     axis: Axes, runs: Sequence[Sequence[Mapping[str, Any]]], counted: Sequence[int], chance: float
 ) -> None:
@@ -222,7 +231,7 @@ def accuracy_over_stages(
         for ends, count in zip(runs, counted, strict=True):
             kept = _until_lost(ends)
             points = [(end["stage"], end[key]) for end in kept]
-            _plot_in_two(axis, points, count, (0.5, 0.12), lw=0.9, **style)
+            _plot_in_two(axis, points, count, ALPHAS_OF_ONE_RUN, lw=0.9, **style)
             for end in kept:
                 at.setdefault(end["stage"], []).append(end[key])
         middle = [(stage, median(at[stage])) for stage in sorted(at)]
@@ -231,8 +240,12 @@ def accuracy_over_stages(
     for height, line, name in ((chance, "-", "chance"), (SUCCESS, "--", "95 %")):
         axis.axhline(height, color=QUIET, linewidth=0.8, linestyle=line, zorder=0)
         axis.annotate(name, (0.01, height), xycoords=("axes fraction", "data"), xytext=(0, -9),
-                      textcoords="offset points", fontsize=8, color=QUIET)  # fmt: skip
-    axis.set(xlabel="stage", ylabel="accuracy on the stage's target, at its end", ylim=(0, 1.02))
+                      textcoords="offset points", fontsize=8, color=QUIET, zorder=4,
+                      bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5, "alpha": 0.8})  # fmt: skip
+    for alpha, name in zip(ALPHAS_OF_ONE_RUN, ("a run, while it counts", "a run, later"), strict=True):
+        axis.plot([], [], color=QUIET, lw=1.2, alpha=alpha, label=name)
+    axis.set(xlabel="stage", ylabel="accuracy on the stage's target, at its end")
+    axis.set_ylim(below_chance(chance), 1.02)
     axis.set_xlim(left=0.5)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from internalize.display.charts import accuracy_over_stages, task_name
+from internalize.display.charts import accuracy_over_stages, below_chance, task_name
 from internalize.display.plots import new_figure
 from internalize.figures.cases import (
     CELL,
@@ -96,7 +96,8 @@ def draw(material: DrawingMaterial) -> Drawing:
             axis.set_xlabel("stage t: the answer begins with q$_t$")
         axis.set_title(f"{task_name(task)}, T = {rows[0]['horizon']}, {method}, {len(rows)} runs")
         axis.set_ylabel(axes[0][0].get_ylabel() if axis is axes[0][0] else "")
-    figure.legend(*axes[0][0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
+    axes[0][0].set_ylim(bottom=min(below_chance(row["chance"]) for row in material.rows))  # of all panels
+    figure.legend(*axes[0][0].get_legend_handles_labels(), loc="outside upper center", ncols=4)
     return figure
 
 
