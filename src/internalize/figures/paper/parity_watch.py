@@ -202,7 +202,10 @@ FIGURE = Figure(
     caption=(
         "The quantities of the proof after every phase, every seed of the largest size, with as many examples "
         "as the theorem asks for: bounds that fail do so while recovery is exact. The claims are judged at "
-        "every size."
+        "every size. u is how far a trained row has moved since its phase began, u_pop the same under the "
+        "true covariance Σ (Σ̂: that of the batch), e the unit vector that u should become, x an example of "
+        "the batch, s a step. Finer: what the proof asks of Σ̂ for its bound on u - u_pop. Targets changed: "
+        "examples whose target was another one on the way. Wrong weights: after rounding."
     ),
     claims=CLAIMS,
     notes=[
