@@ -5,6 +5,8 @@ runs are trained again with all of their stages, C_4 at T = 13 and C_7 at T = 10
 each final model is held against the chain that it wrote itself at the end of stage 1, on 10,000 inputs.
     internalize sweep studies/strict_definition.py:RUNS --keep-stages some --out runs
     python studies/strict_definition.py runs results/methods/methods.csv > results/methods/strict.csv
+    python studies/strict_definition.py results/methods/strict.csv results/methods/methods.csv \\
+        --verdict results/methods/strict-definition/verdict.json
 The claim, fixed before any of these comparisons: more than half of the runs at each task pass the
 distributional definition with ε = 0.05 and fail the strict one. A run counts if it internalized. Beside it
 stands whether a run came out again as in the table, to the last digit: the code has changed since.
@@ -14,17 +16,21 @@ from __future__ import annotations
 
 import argparse
 import csv
+import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from internalize.analysis.check import check, choose_inputs, find_predictor
 from internalize.figures.cases import HORIZONS, RECIPE, TEN_SEEDS, Grid, sweep_from, with_horizons
-from internalize.figures.claims import MOSTLY, Claim, judge
+from internalize.figures.claims import MOSTLY, Claim, Judgement, judge
 from internalize.figures.rates import RateAbove
 from internalize.figures.rows import DISTRIBUTIONAL, group
 from internalize.runs.folder import Run
+from internalize.runs.provenance import provenance
 from internalize.sweeps.recorded import table_rows
 
 RUNS = sweep_from(
@@ -62,19 +68,49 @@ def row_of(folder: Path, recorded: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def record_of(judged: Judgement, runs: int, seconds: float) -> dict[str, Any]:
+    """The verdict as figures write theirs, so that docs/claims.md has it."""
+    return {
+        "figure": RUNS.name,
+        "paper": "Definitions of internalization",
+        "tier": "laptop",
+        "caption": "",
+        "shows": "runs of `methods` held against their own chains, answer by answer",
+        "judged": True,
+        "notes": [],
+        "differences": [],
+        "claims": [judged.to_json()],
+        "plan": [],
+        "runs": {"planned": len(RUNS.cases), "done": runs, "missing": [], "seconds": seconds},
+        "config": {},
+        "provenance": provenance(torch.device("cpu")),
+    }
+
+
 def main() -> None:
     words = argparse.ArgumentParser(description="Both definitions, asked of the runs of this study, as CSV.")
-    words.add_argument("runs", type=Path, help="the folder of runs")
+    words.add_argument("runs", type=Path, help="the folder of runs, or the table that was made of it")
     words.add_argument("table", type=Path, help="methods.csv, which has the same runs")
+    words.add_argument("--verdict", type=Path, help="write the verdict there, instead of the table")
     given = words.parse_args()
     recorded = {row["run"]: row for row in table_rows(given.table)}
-    folders = [case.prepared.folder(given.runs) for case in RUNS.cases]
-    rows = [row_of(folder, recorded[folder.name]) for folder in folders]
-    writer = csv.DictWriter(sys.stdout, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    (judged,) = judge([CLAIM], rows)
+    if given.runs.is_dir():
+        folders = [case.prepared.folder(given.runs) for case in RUNS.cases]
+        rows = [row_of(folder, recorded[folder.name]) for folder in folders]
+    else:
+        rows = table_rows(given.runs)
+    (judged,) = judge([CLAIM], [{**recorded[row["run"]], **row} for row in rows])
     print(f"{judged.word}, p = {judged.p:.2g}: {judged.numbers}", file=sys.stderr)
+    if given.verdict is None:
+        writer = csv.DictWriter(sys.stdout, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        return
+    given.verdict.parent.mkdir(parents=True, exist_ok=True)
+    seconds = sum(recorded[row["run"]]["seconds"] for row in rows)
+    given.verdict.write_text(
+        json.dumps(record_of(judged, len(rows), seconds), indent=2) + "\n", encoding="utf-8"
+    )
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ import pytest
 
 from internalize.figures.claims import UNDETECTABLE, Claim, ClaimTest, PositiveControl, judge, strictest_level
 from internalize.figures.costs import CostsMore, CostsWith, GainsMore
+from internalize.figures.each import AtEach
 from internalize.figures.numbers import Larger, MeanBeyond, WithField
 from internalize.figures.rates import (
     Alike,
@@ -397,6 +398,34 @@ def test_each_sooner_than_each_other() -> None:
     assert "; C3: 16 of 16; C3 against C5: 0.67 [" in judged.numbers
     few = [row for row in waits(C2=1, C3=2, C5=3) if row["iterations_until"] % 100 < 2 or row["task"] == "C2"]
     assert verdict(test, few) == "not testable here"  # two runs of C3 and two of C5 can show nothing
+
+
+def test_at_each_task_a_test_must_pass() -> None:
+    """One task at which it holds does not speak for another, as it does when compared within tasks."""
+    one, other = group("A", method="a"), group("B", method="b")
+    test = AtEach(Sooner(one, other, strata=None), by="task")
+
+    def waits(*slower_b: tuple[str, float], n: int = 8) -> Rows:
+        return [
+            {"task": task, "method": method, "iterations_until": 100 * times + i, "happened": True}
+            for task, slower in slower_b
+            for method, times in (("a", 1.0), ("b", slower))
+            for i in range(n)
+        ]
+
+    assert verdict(test, waits(("C2", 2), ("C3", 3))) == "confirmed"
+    one_alike = waits(("C2", 3), ("C3", 1))
+    assert verdict(test, one_alike) == "inconclusive"
+    assert verdict(Sooner(one, other), one_alike) == "confirmed"
+    assert verdict(test, waits(("C2", 2), ("C3", 0.5))) == "contradicted"
+    assert verdict(test, waits(("C2", 2), ("C3", 3), n=3)) == "not testable here"
+    assert verdict(test, []) == "planned"
+    judged = judge([Claim("", "", test)], waits(("C2", 2), ("C3", 3)))[0]
+    assert judged.numbers.startswith("C2: A: 8 of 8; B: 8 of 8 internalized; A against B: 0.51 [")
+    assert "; C3: A: 8 of 8" in judged.numbers
+    assert test.method == (
+        "log-rank test of iterations until internalized, permuted: A sooner than B, at every task"
+    )
 
 
 def orders(cost: Callable[[int, bool], float], wide: Sequence[bool] = (False, True)) -> Rows:

@@ -13,7 +13,7 @@ import pytest
 from internalize.cli import main
 from internalize.figures.paper import NAMES, find_figure
 from internalize.figures.recorded import recorded_runs
-from internalize.figures.report import claims_document, find_records, headline_table, with_indices
+from internalize.figures.report import claims_document, find_records, find_studies, headline_table, with_indices
 from internalize.figures.results import read
 from internalize.sweeps.recorded import run_name, table_rows
 
@@ -37,6 +37,15 @@ def test_the_readme_shows_the_headline_claims(capsys: pytest.CaptureFixture[str]
 def test_the_readme_counts_all_claims_too() -> None:
     (counts,) = re.findall(r"verdicts in `results/`: (.*)\.", claims_document(find_records(ROOT / "results")))
     assert f"All claims together ([docs/claims.md](docs/claims.md)): {counts}." in " ".join(README.split())
+
+
+def test_the_readme_counts_the_studies() -> None:
+    studies = find_studies(ROOT / "results")
+    (counts,) = re.findall(
+        r"in `studies/`: (.*)\. They", claims_document(find_records(ROOT / "results"), studies)
+    )
+    of_all = sum(len(record["claims"]) for record, _ in studies)
+    assert f"Studies beside the figures judge {of_all} more claims ({counts})." in " ".join(README.split())
 
 
 def test_the_readme_says_which_confirmed_claims_are_about_training() -> None:

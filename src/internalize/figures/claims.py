@@ -120,8 +120,9 @@ class Claim:
     looks: int = 1
     """How often it was judged, or will be, on other runs or with more of them. Who looks twice is fooled by
     chance twice as easily, so p-values are multiplied by this."""
-    seen: Literal["", "added", "changed"] = ""
-    """What was done to it when its runs had been seen: a reader should trust it less."""
+    seen: Literal["", "added", "changed", "added in part"] = ""
+    """What was done to it when its runs had been seen, in part: when some of them had. A reader should trust it
+    less."""
     restates: str | None = None
     """The claim that it says again by another number. The two are not corrected for each other."""
 
@@ -179,7 +180,8 @@ class Judgement:
         often = f"p is multiplied by {looks}, for {looks} looks"
         again = often if self.outcome and looks > 1 else ""
         done = self.claim.seen if self.outcome else ""
-        seen = f"the claim was {done} when its runs had been seen" if done else ""
+        whose = "some of its runs" if done.endswith("in part") else "its runs"
+        seen = f"the claim was {done.split()[0]} when {whose} had been seen" if done else ""
         told = [self.outcome.numbers if self.outcome else "", self.why, again, seen]
         return "; ".join(part for part in told if part)
 

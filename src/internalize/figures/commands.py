@@ -220,7 +220,13 @@ class ReportArguments:
 
 
 def report_command(arguments: ReportArguments) -> None:
-    from internalize.figures.report import claims_document, find_records, headline_table, report_page
+    from internalize.figures.report import (
+        claims_document,
+        find_records,
+        find_studies,
+        headline_table,
+        report_page,
+    )
 
     records = find_records(arguments.results)
     require(
@@ -234,7 +240,7 @@ def report_command(arguments: ReportArguments) -> None:
         print(plain(headline_table(records)))
         return
     if arguments.claims:
-        print(plain(claims_document(records)), end="")
+        print(plain(claims_document(records, find_studies(arguments.results))), end="")
         return
     path = arguments.page or arguments.results / "report.html"
     require(not path.is_dir(), "page", f"{path} is a folder: name a file")

@@ -240,7 +240,7 @@ class MoreOften:
         told = f"difference {100 * effect:+.0f} % [{100 * interval.low:+.0f} %, {100 * interval.high:+.0f} %]"
         own = "" if self.outcome_of_less is None else f" ({in_words(self.outcome_of_less)})"
         if alone:
-            told += f"; not compared, since there is nothing to compare with: {', '.join(alone)}"
+            told += f"; not compared, since the others were not run there: {', '.join(alone)}"
         ceiling = f"{self.less.label} is at the ceiling, so that nothing can be above it" if all(less) else ""
         return TestOutcome(
             claimed=stratified_difference(more, less, strata, "greater"),

@@ -53,8 +53,17 @@ def find_records(results: Path) -> list[tuple[Record, Path]]:
     """
     allowed = not results.is_dir() or may_look_into(results)
     require(allowed, "results", f"no permission to read {results}")
+    return _records_of(sorted(results.glob(f"*/{VERDICT}")))
+
+
+def find_studies(results: Path) -> list[tuple[Record, Path]]:
+    """What stands one folder deeper, such as results/readings/headlines: claims asked again in other ways."""
+    return _records_of(sorted(results.glob(f"*/*/{VERDICT}")))
+
+
+def _records_of(paths: Sequence[Path]) -> list[tuple[Record, Path]]:
     found, damaged = [], []
-    for path in sorted(results.glob(f"*/{VERDICT}")):
+    for path in paths:
         try:
             record = read_record(path)
             if not _can_be_told(record, path.parent):
@@ -269,20 +278,28 @@ def headline_table(records: Sequence[tuple[Record, Path]]) -> str:
     return "\n".join(lines)
 
 
-def claims_document(records: Sequence[tuple[Record, Path]]) -> str:
-    """Every claim of every figure: what must hold, the test, what was found; toys apart, at the end."""
+def claims_document(records: Sequence[tuple[Record, Path]], studies: Sequence[tuple[Record, Path]] = ()) -> str:
+    """Every claim of every figure: what must hold, the test, what was found; studies and toys apart, at the
+    end."""
+    parts = [CLAIMS_HEAD.format(counts=_counts(records))]
+    for title, early in (("Claims", False), ("Toys", True)):
+        if early and studies:
+            parts.append(f"## Studies\n{STUDIES_HEAD.format(counts=_counts(studies))}")
+            parts += [_claims_of_figure(record, record["shows"]) for record, _ in studies]
+        parts.append(f"## {title}\n" + (TOYS_HEAD if early else ""))
+        for record, _ in records:
+            if record["tier"] != "smoke" and (record["tier"] == "toy") == early and record["claims"]:
+                parts.append(_claims_of_figure(record, record["paper"], brief=early))
+    return "\n".join(parts) + "\n"
+
+
+def _counts(records: Sequence[tuple[Record, Path]]) -> str:
+    """`3 confirmed, 1 planned`: toys apart."""
     judged = [claim for record, _ in records if not _is_toy_tier(record) for claim in record["claims"]]
     words = Counter(claim["verdict"] for claim in judged if claim["scale"] != TOY_SCALE)
     toys = sum(claim["scale"] == TOY_SCALE for claim in judged)
     counts = [f"{words[word]} {word}" for word in WORDS if words[word]]
-    told = ", ".join([*counts, *([f"{toys} more on toys, which support nothing"] if toys else [])])
-    parts = [CLAIMS_HEAD.format(counts=told)]
-    for title, early in (("Claims", False), ("Toys", True)):
-        parts.append(f"## {title}\n" + (TOYS_HEAD if early else ""))
-        for record, _ in records:
-            if record["tier"] != "smoke" and (record["tier"] == "toy") == early and record["claims"]:
-                parts.append(_claims_of_figure(record, brief=early))
-    return "\n".join(parts) + "\n"
+    return ", ".join([*counts, *([f"{toys} more on toys, which support nothing"] if toys else [])])
 
 
 CLAIMS_HEAD = """# The paper's claims, one by one
@@ -293,15 +310,19 @@ How a claim is judged: [figures.md](figures.md). *p* is twice the one-sided valu
 data. Intervals are at 95 %.
 """
 WAITING = "Runs that are planned and not done, with the most that they take of one core"
+STUDIES_HEAD = """
+Claims of the figures asked again in another way, each a figure of its own in `studies/`: {counts}. They are not
+counted above. What came out in words: [readings.md](readings.md), [results.md](results.md).
+"""
 TOYS_HEAD = """
 The first runs, at sizes where nearly every input was seen in training, often many times, and judged by the
 tests of that time. They support no claim; they stand here as a record.
 """
 
 
-def _claims_of_figure(record: Record, brief: bool) -> str:
+def _claims_of_figure(record: Record, about: str, brief: bool = False) -> str:
     columns = ["claim", "scale", "numbers", "p", "verdict"]
-    lines = [f"### `{_title(record)}`: {with_indices(record['paper'])}\n"]
+    lines = [f"### `{_title(record)}`: {with_indices(about)}\n"]
     lines += [_line(columns), "|" + "---|" * len(columns)]
     for claim in record["claims"]:
         scale, numbers, verdict = _scale_numbers_verdict(claim)

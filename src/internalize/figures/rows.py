@@ -117,6 +117,7 @@ WORDS = {
     "chain_ood_succeeded": "success OOD with the chain",
     "chain_learned": "the chain learned in stage 1",
     "iterations_until": "iterations until internalized",
+    "operations_until": "operations until internalized",
     "stages_passed": "the last stage passed, as a share of all,",
     "covariance_good": "good covariance in every phase",
     "tracks": "tracking within 1/100 in every phase",

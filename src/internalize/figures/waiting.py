@@ -9,6 +9,7 @@ from statistics import fmean
 from typing import Any
 
 from internalize.figures.claims import UNDETECTABLE, TestOutcome
+from internalize.figures.each import all_pass
 from internalize.figures.rows import FigureRow, Members, in_words, sizes_within
 from internalize.statistics import (
     Interval,
@@ -81,11 +82,12 @@ class Sooner:
         Nor is the ratio a bound: these runs would have come later than the budget, or, given up, before it.
         """
         compared = f"; {self.sooner.label} against {self.later.label}: {ratio:.2f}"
+        unit = self.time.removesuffix("_until")
         if all(events):
-            return f"{compared} [{interval.low:.2f}, {interval.high:.2f}] times the iterations"
+            return f"{compared} [{interval.low:.2f}, {interval.high:.2f}] times the {unit}"
         if any(events):
             lacking = self.later if events[0] else self.sooner
-            return f"{compared} times the iterations, counting the whole budget for {lacking.label}"
+            return f"{compared} times the {unit}, counting the whole budget for {lacking.label}"
         return ""
 
     def _ratio(self, first: list[FigureRow], second: list[FigureRow]) -> tuple[float, Interval]:
@@ -149,12 +151,9 @@ class EachSooner:
         found = [(pair, one) for pair in self._pairs if (one := pair.outcome_of(rows))]
         if not found:
             return None
-        names = [f"{pair.sooner.label} and {pair.later.label}" for pair, _ in found]
-        return TestOutcome(
-            claimed=max(one.claimed for _, one in found),
-            opposite=min(1.0, len(found) * min(one.opposite for _, one in found)),
-            numbers="; ".join(dict.fromkeys(part for _, one in found for part in one.numbers.split("; "))),
-            data={name: one.data for name, (_, one) in zip(names, found, strict=True)},
+        told = dict.fromkeys(part for _, one in found for part in one.numbers.split("; "))
+        return all_pass(
+            {f"{pair.sooner.label} and {pair.later.label}": one for pair, one in found}, "; ".join(told)
         )
 
     def detects(self, planned: Sequence[FigureRow], level: float) -> str:

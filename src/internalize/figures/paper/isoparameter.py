@@ -124,6 +124,15 @@ CLAIMS = [
         headline=True,
     ),
     Claim(
+        "deeper-takes-more-operations",
+        "The same, counted in operations, of which a deeper model of as many parameters takes more for each "
+        "iteration (not in the paper).",
+        WithField(ALL, "model.depth", "operations_until", "rises", ("task", "parameters"), number=True),
+        [WORKS, *chain_learned(ALL, by="model.depth")],
+        seen="added",
+        restates="deeper-is-worse",
+    ),
+    Claim(
         "deepest-not-suited",
         "The deepest models (25 layers) do not appear well suited for internalization.",
         RateBelow(DEEPEST, "internalized", MOSTLY, by="task"),

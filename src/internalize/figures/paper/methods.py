@@ -144,8 +144,8 @@ CLAIMS = [
     ),
     Claim(
         "left-internalizes",
-        "The left curriculum often succeeds in distribution without any intermediate token; E2E training "
-        "does not.",
+        "Over these tasks together, the left curriculum succeeds in distribution without any intermediate "
+        "token more often than E2E training does.",
         MoreOften(LEFT, E2E, "internalized", strata="place"),
         chain_learned(LEFT, by="place"),
         headline=True,
@@ -153,7 +153,8 @@ CLAIMS = [
     ),
     Claim(
         "internalized-lose-ood",
-        "Internalized models lose more accuracy out of distribution than CoT training does.",
+        "Over these tasks together, internalized models lose more accuracy out of distribution than CoT "
+        "training does.",
         Larger(
             INTERNALIZED, group("CoT that succeeds ID", method="cot", succeeded=True), "ood_gap", strata="place"
         ),
@@ -163,7 +164,8 @@ CLAIMS = [
     ),
     Claim(
         "internalized-succeed-less-ood",
-        "Internalization succeeds out of distribution less often than CoT training does.",
+        "Over these tasks together, internalization succeeds out of distribution less often than CoT training "
+        "does.",
         MoreOften(COT, LEFT, "ood_succeeded", strata="place"),
         [succeeds_first(LEFT, by="place"), succeeds_first(COT, by="place")],
         looks=POOLED_LOOKS,

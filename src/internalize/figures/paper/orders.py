@@ -108,6 +108,15 @@ CLAIMS = [
         LEARNED,
     ),
     Claim(
+        "width-helps-in-operations",
+        "The same, counted in operations, of which the wider MLP takes more for each iteration "
+        "(not in the paper).",
+        Sooner(WIDE, NARROW, strata="order", time="operations_until"),
+        LEARNED,
+        seen="added",
+        restates="width-helps",
+    ),
+    Claim(
         "width-helps-primes-less",
         "Width helps to a lesser extent where the order is prime.",
         GainsMore(COMPOSITES, PRIMES, "order", after=WIDE, before=NARROW),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from internalize.display.plots import INK, PALETTE, new_figure
 from internalize.figures.cases import JUDGING_SEEDS, Grid, Tiers
-from internalize.figures.claims import MOSTLY, Claim
+from internalize.figures.claims import MOSTLY, Claim, PositiveControl
 from internalize.figures.figure import Curve, DrawingMaterial, Figure
 from internalize.figures.rates import RateAbove, RateBelow
 from internalize.figures.rows import FigureRow, group
@@ -93,6 +93,7 @@ CLAIMS = [
         "The same layer, trained directly on the parity at stable step sizes, fails (not in the paper, which "
         "has it from theory).",
         RateBelow(FEW, "direct_training_exact", MOSTLY, by="d"),
+        [PositiveControl("the phases find the parity", FEW, "internalized", by="d")],
     ),
 ]
 

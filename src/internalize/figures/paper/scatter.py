@@ -70,8 +70,8 @@ TIERS: Tiers = {
 }
 
 INDUCTIVE = group("inductive C_2 runs", task="C2", method="inductive")
-INDUCTIVE_THROUGH = group("inductive C_2 runs that succeed ID", task="C2", method="inductive", succeeded=True)
-"""The paper has no others of C_2 in this figure."""
+ON_C2 = group("C_2 runs", task="C2")
+ON_C2_THROUGH = group("C_2 runs that succeed ID", task="C2", succeeded=True)
 DEEP = group("deepest runs beyond C_2", beyond_c2=True, deepest=True, deep=True)
 SHALLOW_INDUCTIVE = group("inductive at depth 1", model__depth=1, method="inductive", both_methods=True)
 SHALLOW_LEFT = group("left at depth 1", model__depth=1, method="left", both_methods=True)
@@ -80,9 +80,9 @@ CLAIMS = [
     Claim(
         "id-does-not-imply-ood",
         "Succeeding in distribution does not imply good performance out of distribution (C_2).",
-        RateAbove(INDUCTIVE_THROUGH, "ood_failed", EXISTS),
-        [succeeds_first(INDUCTIVE)],
-        seen="changed",  # runs of left counted, too, until an audit: docs/figures.md
+        RateAbove(ON_C2_THROUGH, "ood_failed", EXISTS),
+        [succeeds_first(ON_C2)],
+        seen="changed",  # in what OOD accuracy is: docs/figures.md
     ),
     Claim(
         "id-does-not-imply-ood-beyond-c2",
@@ -111,7 +111,7 @@ CLAIMS = [
         "depth-helps-ood-of-c2",
         "For C_2, increasing depth has a positive effect on OOD performance.",
         WithField(
-            INDUCTIVE_THROUGH,
+            group("inductive C_2 runs that succeed ID", task="C2", method="inductive", succeeded=True),
             "model.depth",
             "ood_gap",
             "falls",
