@@ -632,8 +632,8 @@ def test_how_the_failed_runs_of_all_figures_ended() -> None:
     between = [row for row in failed if row["near_chance"] == "False"]
     told = " ".join(text_of("docs/results.md").split())
     assert (
-        f"tables {len(cell)} runs of a curriculum fail on C_2 at T = 25 in equal stages, and {near} of them "
-        "end near chance"
+        f"tables of the figures {len(cell)} runs of a curriculum fail on C_2 at T = 25 in equal stages, and "
+        f"{near} of them end near chance"
     ) in told
     _, _, sentence = told.partition(f"{IN_WORDS[len(between)]} failed runs of all figures ended in between: ")
     for row in between:
