@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,25 @@ def test_a_signal_cuts_measuring_short(
         assert saved is not None
         assert not saved.measured
         assert saved.step > 0, "the training up to here was saved"
+    resume(Run.open(folder), Execution())
+    assert results(tmp_path) == calm
+
+
+def test_a_signal_that_a_library_loses_cuts_measuring_short_all_the_same(
+    tmp_path: Path, calm: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a callback nothing can be raised; numba, whose compilation has one, then fails by itself."""
+
+    def losing(*_: Any) -> Any:
+        with suppress(BaseException):
+            os.kill(os.getpid(), signal.SIGTERM)
+        raise RuntimeError("no compiled object yet")
+
+    monkeypatch.setattr(ChainExperiment, "evaluate", losing)
+    with pytest.raises(Interrupted):
+        train(CONFIG, out=tmp_path)
+    monkeypatch.undo()
+    (folder,) = tmp_path.iterdir()
     resume(Run.open(folder), Execution())
     assert results(tmp_path) == calm
 

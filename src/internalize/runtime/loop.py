@@ -309,6 +309,11 @@ class StopRequest:
         self._may_cut_short = True
         try:
             yield
+        except Exception as error:
+            if self.signal is None:
+                raise
+            # the signal came in a library's callback, which lost `StopNow`, and the library fails for want of it
+            raise StopNow from error
         finally:
             self._may_cut_short = False
 
