@@ -312,7 +312,7 @@ class StopRequest:
         except Exception as error:
             if self.signal is None:
                 raise
-            # the signal came in a library's callback, which lost `StopNow`, and the library fails for want of it
+            # the signal came in a library's callback, which lost `StopNow`, and so the library fails
             raise StopNow from error
         finally:
             self._may_cut_short = False
