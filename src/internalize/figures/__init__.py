@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from internalize.figures.cases import Grid
     from internalize.figures.claims import Claim, PositiveControl
     from internalize.figures.costs import CostsMore, CostsWith, GainsMore
+    from internalize.figures.each import AtEach
     from internalize.figures.figure import DrawingMaterial, Figure
     from internalize.figures.numbers import Larger, MeanBeyond, WithField
     from internalize.figures.rates import (
@@ -28,6 +29,7 @@ __all__ = [
     "Alike",
     "Always",
     "AsSoon",
+    "AtEach",
     "Claim",
     "CostsMore",
     "CostsWith",
@@ -72,6 +74,7 @@ _PLACES = {
     "group": "internalize.figures.rows",
     "rate": "internalize.figures.rows",
     "AsSoon": "internalize.figures.waiting",
+    "AtEach": "internalize.figures.each",
     "CostsMore": "internalize.figures.costs",
     "CostsWith": "internalize.figures.costs",
     "GainsMore": "internalize.figures.costs",
