@@ -262,14 +262,15 @@ def draw(material: DrawingMaterial) -> Drawing:
     cells = [row for row in material.rows if row["beside_inductive"]]
     tasks = list(dict.fromkeys(row["task"] for row in timed))
     lines = max(1, len(tasks) + bool(cells))
-    figure, axes = new_figure(lines, 2, squeeze=False, width=9.2, height=0.5 + 3.3 * lines)
-    for task, (left, right) in zip(tasks, axes, strict=False):
+    columns = 2 if any(row["encoding"] in ("rotary", "none") for row in timed) else 1
+    figure, axes = new_figure(lines, columns, squeeze=False, width=4.6 * columns, height=0.5 + 3.3 * lines)
+    for task, panels in zip(tasks, axes, strict=False):
         here = group("", task=task).of(timed)
         small, large = (group("", large_heads=one).of(here) for one in (False, True))
         title = f"{task_name(task)}, T = {here[0]['horizon']}"
-        _panel(left, small, PLACES, f"{title}: the place of the hard step")
+        _panel(panels[0], small, PLACES, f"{title}: the place of the hard step")
         told = large or group("", encoding=("rotary", "none")).of(small)
-        _panel(right, told, OTHERS, f"{title}: other encodings" + (", heads of size 16" if large else ""))
+        _panel(panels[-1], told, OTHERS, f"{title}: other encodings" + (", heads of size 16" if large else ""))
     if cells:
         axis = axes[len(tasks)][0]
         names = list(dict.fromkeys(row["task"] for row in cells))
@@ -283,7 +284,7 @@ def draw(material: DrawingMaterial) -> Drawing:
         _legend_below(axis)
     for axis in axes.flat:
         axis.set_visible(axis.has_data())
-    for axis in axes[:, 1]:
+    for axis in axes[:, 1:].flat:
         axis.set_ylabel("")
     return figure
 
