@@ -526,6 +526,23 @@ def test_headlines_under_the_initial_weights_of_gpt2() -> None:
     assert [claim["verdict"] for claim in claims] == 4 * ["confirmed"]
 
 
+def test_the_other_headlines_under_the_initial_weights_of_gpt2() -> None:
+    """One line of the table for each claim of each of these studies, in the words of its verdict."""
+    document = text_of("docs/readings.md")
+    told = [line for line in document.splitlines() if re.match(r"\| \d+ \| `[A-Z]+`, `", line)]
+    folders = {line.split("`")[3] for line in told}
+    assert len(folders) >= 2
+    wanted = []
+    for name in folders:
+        record = json.loads(text_of(f"results/readings/{name}/verdict.json"))
+        assert {row["model.init_std"] for row in rows_of(f"readings/{name}/{name}.csv")} == {"0.02"}
+        wanted += [
+            f"`{name}` | {record['runs']['done']} | {claim['numbers']} | {claim['verdict']} |"
+            for claim in record["claims"]
+        ]
+    assert sorted(line.partition(", ")[2] for line in told) == sorted(wanted)
+
+
 def test_multiplication_without_a_chain() -> None:
     told = text_of("docs/text.md")
     studies = {
