@@ -58,7 +58,12 @@ def chain(row: Row, succeeds: float, ood: float | None = None, chance: float = 0
 
 def waiting(row: Row, iterations: float, happened: bool) -> Row:
     until = iterations if happened else float(row["iterations"])
-    return {"happened": happened, "iterations_until": until}
+    counted_at, spent = (
+        ("iterations_to_internalize", "operations_to_internalize")
+        if happened
+        else ("result.iterations", "operations")
+    )
+    return {"happened": happened, "iterations_until": until, counted_at: until, spent: 1e6 * until}
 
 
 def _methods(row: Row) -> Row:
@@ -160,7 +165,7 @@ NONE: set[str] = set()
 TOO_FEW = defaultdict(lambda: NONE, methods={"order-does-not-matter-for-cot", "order-does-not-matter-for-e2e"})
 """That rates differ by less than a tenth takes more than the fifteen seeds that are planted."""
 EXCEPTIONS = defaultdict(
-    lambda: NONE, {"left-vs-right": {"fixed-place-mends-right", "moving-place-harms-left"}}
+    lambda: NONE, {"left-vs-right": {"right-never", "fixed-place-mends-right", "moving-place-harms-left"}}
 )
 """Claims that cannot be judged where left succeeds a third of the time, as the paper has it: the control asks
 half."""

@@ -135,7 +135,7 @@ def test_numbers_are_those_of_the_runs_that_are_compared() -> None:
     rows = [*counts(5, 0, n=5, task="both"), *alone]
     judged = judge([Claim("one", "", MoreOften(A, B, "succeeded", strata="task"))], rows)[0]
     assert judged.numbers.startswith("A 5 of 5, B 0 of 5; difference +100 %")
-    assert judged.numbers.endswith("since there is nothing to compare with: 20 runs of A at other")
+    assert judged.numbers.endswith("since the others were not run there: 20 runs of A at other")
 
 
 def test_what_cannot_be_confirmed_takes_nothing_from_the_others() -> None:
