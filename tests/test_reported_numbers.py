@@ -543,6 +543,40 @@ def test_the_other_headlines_under_the_initial_weights_of_gpt2() -> None:
     assert sorted(line.partition(", ")[2] for line in told) == sorted(wanted)
 
 
+def test_what_the_documents_say_of_single_tasks() -> None:
+    """Of claim 5 on the C_2 cell, of S_3 at T = 14, of the shapes under 0.02."""
+    methods = rows_of("methods/methods.csv")
+    cell = [row for row in methods if row["task"] == "C2"]
+    cot = numbers([row for row in cell if row["method"] == "cot"], "ood_gap", 0.01)
+    through = numbers([row for row in cell if row["internalized"] == "True"], "ood_gap", 0.01)
+    told = f"CoT loses {fmean(cot):.1f} points, because of one run of ten, and the six internalized runs lose"
+    assert f"{told} {fmean(through):.1f}." in " ".join(text_of("README.md").split())
+    assert (len(cot), len(through)) == (10, 6)
+    s3 = [row for row in methods if (row["task"], row["horizon"]) == ("S3", "14")]
+    done = [row for row in s3 if row["internalized"] == "True"]
+    lost, times = numbers(done, "ood_gap", 0.01), numbers(done, "iterations_until")
+    results = " ".join(text_of("docs/results.md").split())
+    assert f"{len(done)} of {len(s3)} runs come through within 60,000 iterations" in results
+    assert f"in {min(times):,.0f} to {max(times):,.0f};" in results
+    assert (
+        f"seven lose {fmean(lost):.0f} points out of distribution ({min(lost):.0f} to {max(lost):.0f})"
+        in results
+    )
+    ratios = []
+    for name in ("readings/shapes/shapes.csv", "isoparameter/isoparameter.csv"):
+        rows = rows_of(name)
+        means = [
+            fmean(numbers([row for row in rows if row["model.depth"] == depth], "iterations_until"))
+            for depth in "124"
+        ]
+        ratios.append([mean / means[0] for mean in means[1:]])
+    readings = " ".join(text_of("docs/readings.md").split())
+    assert "need {:.1f} and {:.1f} times the iterations".format(*ratios[0]) in readings
+    assert "inconclusive, × {:.2f} and {:.2f}".format(*ratios[1]) in readings
+    two = [row for row in rows_of("readings/cell/cell.csv") if row["internalized"] == "True"]
+    assert "({:.1f} and {:.1f} % ID)".format(*numbers(two, "id_accuracy", 0.01)) in readings
+
+
 def test_multiplication_without_a_chain() -> None:
     told = text_of("docs/text.md")
     studies = {
