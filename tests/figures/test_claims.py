@@ -11,7 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from internalize.figures.claims import UNDETECTABLE, Claim, ClaimTest, PositiveControl, judge, strictest_level
+from internalize.figures.claims import (
+    UNDETECTABLE,
+    Claim,
+    ClaimTest,
+    Plan,
+    PositiveControl,
+    judge,
+    strictest_level,
+)
 from internalize.figures.costs import CostsMore, CostsWith, GainsMore
 from internalize.figures.each import AtEach
 from internalize.figures.numbers import Larger, MeanBeyond, WithField
@@ -24,7 +32,7 @@ from internalize.figures.rates import (
     RateBelow,
     RateBetween,
 )
-from internalize.figures.rows import group
+from internalize.figures.rows import SMALLER, group
 from internalize.figures.waiting import AsSoon, EachSooner, Sooner
 
 Rows = list[dict[str, Any]]
@@ -185,7 +193,9 @@ def test_the_strictest_level_is_what_holm_asks_of_the_first() -> None:
 
 def test_claims_without_data_do_not_count_in_the_correction() -> None:
     without = [Claim(f"other {i}", "", RateAbove(group("none", method="none"), "x", 0.5)) for i in range(9)]
-    judged = judge([Claim("one", "", MoreOften(A, B, "succeeded")), *without], counts(5, 0), lambda c: "2 h")
+    judged = judge(
+        [Claim("one", "", MoreOften(A, B, "succeeded")), *without], counts(5, 0), lambda claim: Plan("2 h")
+    )
     assert judged[0].word == "confirmed"
     assert {(one.word, one.numbers) for one in judged[1:]} == {("planned", "2 h")}
 
@@ -197,9 +207,9 @@ def test_a_claim_that_waits_for_a_planned_run_is_not_judged() -> None:
         Claim("two", "", RateBelow(B, "succeeded", 1 / 3)),
     )
     waiting = [{"method": "a", "task": "C2", "seed": 99}]
-    judged = judge([both, one], counts(5, 0), lambda claim: "2 h", absent=waiting)
+    judged = judge([both, one], counts(5, 0), lambda claim: Plan("2 h", SMALLER), absent=waiting)
     assert [(found.word, found.p <= 0.05) for found in judged] == [("planned", False), ("confirmed", True)]
-    assert judged[0].numbers == "2 h"
+    assert (judged[0].numbers, judged[0].scale) == ("2 h", SMALLER)
     assert [found.word for found in judge([both, one], counts(5, 0))] == ["confirmed", "confirmed"]
     controlled = replace(one, controls=[PositiveControl("A works", A, "succeeded", least=0.1)])
     assert [found.word for found in judge([controlled], counts(5, 0))] == ["confirmed"]

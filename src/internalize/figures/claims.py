@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from internalize.figures.rows import (
     TOY_SCALE,
@@ -212,10 +212,17 @@ def told_p(claim: Mapping[str, Any]) -> str:
     return "< 0.001" if p < 0.001 else f"{p:.2g}"
 
 
+class Plan(NamedTuple):
+    """Of the runs that a claim waits for: what they would take, and how far they are from the paper's own."""
+
+    cost: str
+    scale: Scale | None = None
+
+
 def judge(
     claims: Sequence[Claim],
     rows: Sequence[FigureRow],
-    cost: Callable[[Claim], str] = lambda claim: "",
+    plan: Callable[[Claim], Plan] = lambda claim: Plan(""),
     alpha: float = ALPHA,
     absent: Sequence[FigureRow] = (),
 ) -> list[Judgement]:
@@ -234,13 +241,15 @@ def judge(
     judged = []
     for i, (claim, found) in enumerate(zip(claims, tested, strict=True)):
         if found.outcome is None:
-            word: Word = "not testable here" if found.why else "planned"
-            told = "" if found.why else cost(claim)
-            judged.append(Judgement(claim, word, scale=found.scale, why=found.why, cost=told))
+            if found.why:
+                judged.append(Judgement(claim, "not testable here", scale=found.scale, why=found.why))
+            else:
+                waiting = plan(claim)
+                judged.append(Judgement(claim, "planned", scale=waiting.scale, cost=waiting.cost))
             continue
         p = claimed.get(i, found.outcome.claimed)
         opposite = opposite_of.get(i, found.outcome.opposite)
-        word = "confirmed" if p <= alpha else "contradicted" if opposite <= alpha else "inconclusive"
+        word: Word = "confirmed" if p <= alpha else "contradicted" if opposite <= alpha else "inconclusive"
         why = found.why
         cannot_show = TOO_FEW if i in hopeless else found.outcome.ceiling
         if word == "inconclusive" and cannot_show:

@@ -19,6 +19,7 @@ from internalize.figures.claims import (
     UNDETECTABLE,
     Claim,
     Judgement,
+    Plan,
     judge,
     strictest_level,
     without_planned_toys,
@@ -33,7 +34,7 @@ from internalize.figures.recorded import (
     recorded_runs,
     rows_of_tables,
 )
-from internalize.figures.rows import FigureRow
+from internalize.figures.rows import FigureRow, scale_of_all
 from internalize.runs.folder import Run
 from internalize.runs.location import runs_folder
 from internalize.runs.provenance import provenance
@@ -152,7 +153,7 @@ def read(figure: Figure, tier: Tier, out: Path, recorded: Recorded | None = None
         planned = zip(sweep.cases, figure.planned(sweep), strict=True)
         absent = [row for case, row in planned if case.prepared in now and case.prepared in still]
     judged = (
-        judge(figure.claims, rows, lambda claim: cost_of_claim(figure, tier, claim), absent=absent)
+        judge(figure.claims, rows, lambda claim: plan_of_claim(figure, tier, claim), absent=absent)
         if tier != "smoke"
         else []
     )
@@ -172,23 +173,23 @@ def with_curves(made: Made) -> Made:
     )
 
 
-def cost_of_claim(figure: Figure, tier: Tier, claim: Claim) -> str:
-    """What the runs of a claim without data would take: at this tier, or where it has none at the paper's."""
+def plan_of_claim(figure: Figure, tier: Tier, claim: Claim) -> Plan:
+    """Of the runs of a claim without data: those at this tier, or where it has none at the paper's."""
     for which, later in ((tier, False), (tier, True), (PAPER_TIER, True)):
         if which not in figure.tiers:
             continue
         sweep = figure.sweep(which, later)
-        cases = figure.planned(sweep)
         wanted = [
-            case.prepared
-            for case, row in zip(sweep.cases, cases, strict=True)
+            (case.prepared, row)
+            for case, row in zip(sweep.cases, figure.planned(sweep), strict=True)
             if any(members.planned([row]) for members in claim.test.groups)
         ]
         if wanted:
             costs = Costs(Execution())
-            seconds = sum(costs(prepared).rough_seconds for prepared in wanted)
-            return f"{len(wanted)} runs at the {which} tier, about {duration(seconds)} of one core"
-    return "no runs are planned"
+            seconds = sum(costs(prepared).rough_seconds for prepared, _ in wanted)
+            told = f"{len(wanted)} runs at the {which} tier, about {duration(seconds)} of one core"
+            return Plan(told, scale_of_all(row["scale"] for _, row in wanted))
+    return Plan("no runs are planned")
 
 
 def results_folder(results: Path, figure: Figure, tier: Tier) -> Path:
