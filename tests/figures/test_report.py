@@ -56,6 +56,22 @@ def test_the_report_holds_every_figure_and_claim(report: Path) -> None:
     assert record["provenance"]["processor"] in text
 
 
+def test_studies_stand_on_the_page_after_the_figures(report: Path, tmp_path: Path) -> None:
+    """What lies one folder deeper is told apart, and not counted among the figures' claims."""
+    for place in ("heads", "readings/again"):
+        shutil.copytree(report.parent / "heads", tmp_path / place)
+    verdict = tmp_path / "readings" / "again" / "verdict.json"
+    verdict.write_text(json.dumps(json.loads(verdict.read_text()) | {"figure": "again"}))
+    assert main(["report", "--results", str(tmp_path), "--json"]) == 0
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert text.count('id="heads"') == text.count('id="readings/again"') == 1
+    assert 'href="#readings/again"' in text
+    count = len(find_figure("heads").claims)
+    assert f"Claims of the paper: {count} confirmed." in text
+    sentence = with_indices(find_figure("heads").claims[0].sentence).replace("'", "&#x27;")
+    assert text.count(f"heads: {sentence}") == text.count(f"again: {sentence}") == 1
+
+
 def test_names_of_tasks_are_written_with_indices() -> None:
     assert (
         with_indices("C_2×C_8 before C_16, S3; the file C2xC8.csv")

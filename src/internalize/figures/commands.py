@@ -247,7 +247,7 @@ def report_command(arguments: ReportArguments) -> None:
     if not is_standard_output(path):
         make_folder(path.parent, "page")
     try:
-        write_output(path, report_page(records))
+        write_output(path, report_page(records, find_studies(arguments.results)))
     except BrokenPipeError:
         raise
     except OSError as error:

@@ -111,10 +111,13 @@ def _can_be_told(record: Record, folder: Path) -> bool:
     return True
 
 
-def report_page(records: Sequence[tuple[Record, Path]]) -> str:
+def report_page(records: Sequence[tuple[Record, Path]], studies: Sequence[tuple[Record, Path]] = ()) -> str:
+    """One page of all figures, and after them of the studies, which ask their claims again."""
     toys = [(record, folder) for record, folder in records if _is_toy_tier(record)]
+    places = {folder.name: record for record, folder in records}
+    places |= {f"{folder.parent.name}/{folder.name}": record for record, folder in studies}
     sections = [
-        page.contents({folder.name: _title(record) for record, folder in records}),
+        page.contents({place: _title(record) for place, record in places.items()}),
         page.heading("All claims"),
         _claims_table([pair for pair in records if pair not in toys]),
         page.paragraph(
@@ -126,8 +129,13 @@ def report_page(records: Sequence[tuple[Record, Path]]) -> str:
             "the runs are from the paper's own; a toy supports no claim, and its verdicts are outlined, not "
             "filled."
         ),
+        *([page.heading("Asked again in other ways"), _claims_table(studies)] if studies else []),
         *([page.heading("At toy sizes, which support no claim"), _claims_table(toys)] if toys else []),
-        *(section for record, folder in records for section in _figure_sections(record, folder)),
+        *(
+            section
+            for place, (record, folder) in zip(places, [*records, *studies], strict=True)
+            for section in _figure_sections(record, folder, place)
+        ),
     ]
     return page.page("What the paper claims, and what came out", _summary(records), sections, _footer(records))
 
@@ -187,9 +195,10 @@ def _claim_moods(records: Sequence[tuple[Record, Path]]) -> list[str]:
     return [f"{plain.get(claim['verdict'], '')}{how}" for claim, how in zip(claims, faint, strict=True)]
 
 
-def _figure_sections(record: Record, folder: Path) -> list[str]:
+def _figure_sections(record: Record, folder: Path, place: str) -> list[str]:
+    """place: by what the contents find it."""
     caption = with_indices(" ".join([f"{record['paper']}. {record['caption']}", *record["notes"]]))
-    sections = [page.heading(f"{_title(record)}: {record['shows']}", folder.name)]
+    sections = [page.heading(f"{_title(record)}: {record['shows']}", place)]
     picture = _picture(folder, str(record["figure"]), str(record["shows"]))
     sections.append(page.paragraph(caption) if picture is None else page.figure(picture, caption))
     if record["differences"]:
