@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, median
 
+from internalize.errors import BadInput, require
+from internalize.figures.recorded import EARLY
 from internalize.statistics import effect_of
 from internalize.sweeps.recorded import table_rows
 
@@ -117,7 +119,12 @@ CHECKS = (
 
 def read_orders(table: Path) -> list[Order]:
     times: dict[tuple[int, str, int], list[float]] = {}
-    for row in table_rows(table):
+    rows = table_rows(table)
+    for name in ("order", "order_kind", "prime_powers", "iterations_until"):
+        require(all(row.get(name) is not None for row in rows), "table", f"{table} has rows without {name!r}")
+    for row in rows:
+        if row.get(EARLY):
+            continue  # the figure does not look at it yet, either
         key = row["order"], row["order_kind"], row["prime_powers"]
         times.setdefault(key, []).append(row["iterations_until"])
     return [Order(*key, tuple(found)) for key, found in sorted(times.items())]
@@ -126,7 +133,11 @@ def read_orders(table: Path) -> list[Order]:
 def main() -> None:
     words = argparse.ArgumentParser(description="Fits beside those of the figure more-orders, as CSV.")
     words.add_argument("table", type=Path, help="more-orders.csv")
-    orders = read_orders(words.parse_args().table)
+    table = words.parse_args().table
+    try:
+        orders = read_orders(table)
+    except BadInput as problem:
+        words.error(str(problem))
     writer = csv.DictWriter(sys.stdout, ["check", "orders", "factor", "low", "high"], lineterminator="\n")
     writer.writeheader()
     writer.writerows(check.row(orders) for check in CHECKS)

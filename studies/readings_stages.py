@@ -13,6 +13,7 @@ import csv
 import sys
 from pathlib import Path
 
+from internalize.errors import BadInput
 from internalize.figures.rows import last_stage_passed, stage_ends
 from internalize.runs.folder import Run
 from internalize.sweeps import Case
@@ -33,8 +34,13 @@ def main() -> None:
     words.add_argument("sweep", help="its file")
     words.add_argument("runs", type=Path, help="the folder of its runs")
     given = words.parse_args()
-    cases = find_sweep(given.sweep).cases
-    rows = [row for case in cases if (row := row_of(case, given.runs)) is not None]
+    try:
+        cases = find_sweep(given.sweep).cases
+        rows = [row for case in cases if (row := row_of(case, given.runs)) is not None]
+    except BadInput as problem:
+        words.error(str(problem))
+    if not rows:
+        words.error(f"runs: none of the {len(cases)} runs of {given.sweep} is finished in {given.runs}")
     writer = csv.DictWriter(sys.stdout, list(rows[0]), lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)

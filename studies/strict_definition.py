@@ -25,6 +25,7 @@ from typing import Any
 import torch
 
 from internalize.analysis.check import check, choose_inputs, find_predictor
+from internalize.errors import BadInput, require
 from internalize.figures.cases import HORIZONS, RECIPE, TEN_SEEDS, Grid, sweep_from, with_horizons
 from internalize.figures.claims import MOSTLY, Claim, Judgement, judge
 from internalize.figures.rates import RateAbove
@@ -87,18 +88,26 @@ def record_of(judged: Judgement, runs: int, seconds: float) -> dict[str, Any]:
     }
 
 
+def read_rows(runs: Path, table: Path) -> tuple[dict[str, dict[str, Any]], list[dict[str, Any]]]:
+    """The recorded rows by their runs' names, and of each run of this study what both definitions say."""
+    recorded = {row["run"]: row for row in table_rows(table)}
+    rows = [] if runs.is_dir() else table_rows(runs)
+    folders = [case.prepared.folder(runs) for case in RUNS.cases] if runs.is_dir() else []
+    for name in (*(folder.name for folder in folders), *(row["run"] for row in rows)):
+        require(name in recorded, "table", f"{table} has no run {name}: name the table of the figure methods")
+    return recorded, rows or [row_of(folder, recorded[folder.name]) for folder in folders]
+
+
 def main() -> None:
     words = argparse.ArgumentParser(description="Both definitions, asked of the runs of this study, as CSV.")
     words.add_argument("runs", type=Path, help="the folder of runs, or the table that was made of it")
     words.add_argument("table", type=Path, help="methods.csv, which has the same runs")
     words.add_argument("--verdict", type=Path, help="write the verdict there, instead of the table")
     given = words.parse_args()
-    recorded = {row["run"]: row for row in table_rows(given.table)}
-    if given.runs.is_dir():
-        folders = [case.prepared.folder(given.runs) for case in RUNS.cases]
-        rows = [row_of(folder, recorded[folder.name]) for folder in folders]
-    else:
-        rows = table_rows(given.runs)
+    try:
+        recorded, rows = read_rows(given.runs, given.table)
+    except BadInput as problem:
+        words.error(str(problem))
     (judged,) = judge([CLAIM], [{**recorded[row["run"]], **row} for row in rows])
     print(f"{judged.word}, p = {judged.p:.2g}: {judged.numbers}", file=sys.stderr)
     if given.verdict is None:

@@ -14,14 +14,16 @@ import pytest
 from internalize import Execution, train
 from internalize.cli import main
 from internalize.figures.cases import differences, shapes_of
-from internalize.figures.claims import judge
+from internalize.figures.claims import ClaimTest, judge
 from internalize.figures.commands import status
 from internalize.figures.doubts import doubts
+from internalize.figures.each import AtEach
 from internalize.figures.paper import NAMES, find_figure, told_by
 from internalize.figures.rates import RateAbove
 from internalize.figures.recorded import recorded_runs
 from internalize.figures.results import plan
 from internalize.figures.rows import group
+from internalize.figures.waiting import Sooner
 from internalize.kinds import prepare
 from internalize.runs.folder import Run
 from internalize.sweeps.recorded import run_name
@@ -340,10 +342,14 @@ def test_a_tier_that_a_figure_lacks_is_refused(words: list[str], capsys: pytest.
 def test_slips_in_the_claims_of_a_figure_are_said_before_its_runs() -> None:
     heads = find_figure("heads")
     claim = replace(heads.claims[0], controls=())
-    slips = {
+    slips: dict[str, ClaimTest] = {
         "a field 'metod' (did you mean 'method'?)": RateAbove(group("all", metod="left"), "internalized", 0.5),
         "'internalised' (did you mean 'internalized'?)": RateAbove(group("all"), "internalised", 0.5),
         "no case has method = 'lefft'": RateAbove(group("all", method="lefft"), "internalized", 0.5),
+        "a field 'taks' (did you mean 'task'?)": RateAbove(group("all"), "internalized", 0.5, by="taks"),
+        "'iteration_until' (did you mean 'iterations_until'?)": AtEach(
+            Sooner(group("all"), group("others"), time="iteration_until"), "task"
+        ),
     }
     for said, test in slips.items():
         (line,) = doubts(replace(heads, claims=[replace(claim, test=test)]), "laptop")

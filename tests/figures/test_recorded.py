@@ -11,6 +11,7 @@ import pytest
 
 from internalize import Execution, train
 from internalize.cli import main
+from internalize.errors import BadInput
 from internalize.figures.cases import SMOKE, Grid, in_progress
 from internalize.figures.paper import find_figure
 from internalize.figures.recorded import recorded_runs
@@ -89,6 +90,10 @@ def test_a_table_that_is_cut_is_refused(made: Path, tmp_path: Path, capsys: pyte
         ("id_accuracy", "abc", "id_accuracy must be a share from 0 to 1, got 'abc'"),
         ("succeeded", "maybe", "succeeded must be True or False, got 'maybe'"),
         ("iterations_until", "-5", "iterations_until must be a number above 0, got -5"),
+        ("possible_inputs", "0", "possible_inputs must be a number above 0, got 0"),
+        ("stages_passed", "abc", "stages_passed must be a number, got 'abc'"),
+        ("seconds", "abc", "seconds must be a number, got 'abc'"),
+        ("samples", "abc", "samples must be a number, got 'abc'"),
         ("happened", None, "happened must be True or False, there is no such column"),
     ],
 )
@@ -180,6 +185,9 @@ def test_runs_for_later_that_came_first_are_kept_in_the_table(tmp_path: Path) ->
     write(made, tmp_path / "results" / "heads-smoke")
     told = [(row["horizon"], row["not_judged_yet"]) for row in table_of(tmp_path / "results")]
     assert sorted(told) == [("3", ""), ("4", "True")]
+    train(now, Execution(out=tmp_path / "third", quiet=True))
+    with pytest.raises(BadInput, match=r"results: .* was made of 2 runs, of which 1 are found now"):
+        write(read(figure, "smoke", tmp_path / "third"), tmp_path / "results" / "heads-smoke")
     joined = read(figure, "smoke", second, recorded_runs(tmp_path / "results", figure))
     assert sorted((row["horizon"], row["seed"]) for row in joined.material.rows) == [(3, 0), (4, 0), (4, 1)]
     assert joined.early == []

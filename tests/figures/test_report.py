@@ -56,7 +56,10 @@ def test_the_report_holds_every_figure_and_claim(report: Path) -> None:
     assert record["provenance"]["processor"] in text
 
 
-def test_studies_stand_on_the_page_after_the_figures(report: Path, tmp_path: Path) -> None:
+@pytest.mark.filterwarnings("default::internalize.errors.RunWarning")
+def test_studies_stand_on_the_page_after_the_figures(
+    report: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """What lies one folder deeper is told apart, and not counted among the figures' claims."""
     for place in ("heads", "readings/again"):
         shutil.copytree(report.parent / "heads", tmp_path / place)
@@ -69,6 +72,10 @@ def test_studies_stand_on_the_page_after_the_figures(report: Path, tmp_path: Pat
     count = len(find_figure("heads").claims)
     assert f"Claims of the paper: {count} confirmed." in text
     sentence = with_indices(find_figure("heads").claims[0].sentence).replace("'", "&#x27;")
+    verdict.write_text("{}")
+    assert main(["report", "--results", str(tmp_path), "--json"]) == 0
+    assert f"damaged: {verdict}" in capsys.readouterr().err
+    assert "readings/again" not in (tmp_path / "report.html").read_text(encoding="utf-8")
     assert text.count(f"heads: {sentence}") == text.count(f"again: {sentence}") == 1
 
 

@@ -13,10 +13,13 @@ import pytest
 from internalize import ChainConfig, train
 from internalize.cli import main
 from internalize.configs.codec import to_json
+from internalize.contract import Row
 from internalize.errors import BadInput
 from internalize.runs.table import flat
+from internalize.statistics import Waiting
 from internalize.sweeps import Sweep, collect, sweep_of
 from internalize.sweeps.collection import Collected, groups, settings
+from internalize.sweeps.drawing import waiting_of
 from internalize.sweeps.report import MOST_NAMED, collected_text
 from internalize.sweeps.sweep import Case
 from tests.sweeps.tiny import BASE, tiny_sweep, write_sweep
@@ -69,6 +72,15 @@ def test_one_row_a_finished_run_and_every_other_named(
         assert main([*words, bad]) == 2
         assert f"plot: {why}" in capsys.readouterr().err
         assert not (tmp_path / "none.csv").exists()
+
+
+def test_a_run_that_was_given_up_waits_for_its_whole_budget() -> None:
+    """As in the figures. Censored when it was given up, it would leave the others to speak for its group."""
+    lost: Row = {"run": "a", "iterations": 5000, "result.iterations": 400, "iterations_to_internalize": None}
+    came: Row = {"run": "b", "iterations": 5000, "result.iterations": 900, "iterations_to_internalize": 850}
+    assert [waiting_of(row) for row in (lost, came)] == [Waiting(5000.0, False), Waiting(850.0, True)]
+    with pytest.raises(BadInput, match="show: c does not say when it internalized"):
+        waiting_of({"run": "c", "iterations": 5000})
 
 
 def test_a_table_stands_for_runs_whose_folders_are_gone(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol
 
+from internalize.figures.asked import require_fields, runs_without_count, why_nothing_to_compare
 from internalize.figures.rows import (
     TOY_SCALE,
     FigureRow,
@@ -41,7 +42,10 @@ class TestOutcome:
 
 
 class ClaimTest(Protocol):
-    """A statistical test as data: which rows, which method, which direction."""
+    """A statistical test as data: which rows, which method, which direction.
+
+    The columns that it asks for are found by the names of its attributes (`figures/asked.py`).
+    """
 
     @property
     def method(self) -> str:
@@ -128,7 +132,7 @@ class Claim:
 
 
 COUNTED = "counted, nothing is random"
-"""How the method of a claim ends that needs no test."""
+"""What the method of a claim says that needs no test."""
 UNDETECTABLE = "nothing by itself: too few runs"
 TOO_FEW = "so few runs could not show it, whatever came out"
 EXISTS = 1 / 20
@@ -202,9 +206,14 @@ class Judgement:
         }
 
 
+def is_counted(method: str) -> bool:
+    """Whether a claim's method is no test: its p is neither told nor corrected, nor are others for it."""
+    return COUNTED in method
+
+
 def told_p(claim: Mapping[str, Any]) -> str:
     """The p-value by which a claim (as JSON) got its word: of a contradicted one, the contrary's."""
-    if claim["method"].endswith(COUNTED) or claim["verdict"] in ("planned", "not testable here"):
+    if is_counted(claim["method"]) or claim["verdict"] in ("planned", "not testable here"):
         return "–"
     p = claim["p_opposite"] if claim["verdict"] == "contradicted" else claim["p"]
     if p is None:
@@ -259,10 +268,15 @@ def judge(
 
 
 def _cannot_be_confirmed(claim: Claim, found: _Tested, alpha: float) -> bool:
-    """Whether so many runs could not confirm it, whatever came out, not even as the figure's only claim."""
-    if found.outcome is None or _is_counted(claim):
+    """Whether so many runs could not confirm it, whatever came out, not even as the figure's only claim.
+
+    What a test can detect is told for the outcomes that are likeliest to show it. Where others have shown it,
+    the claim is one that could be confirmed, and is corrected like any other.
+    """
+    if found.outcome is None or is_counted(claim.test.method):
         return False
-    return claim.test.detects(found.rows, alpha / 2 / claim.looks) == UNDETECTABLE
+    undetectable = claim.test.detects(found.rows, alpha / 2 / claim.looks) == UNDETECTABLE
+    return undetectable and claim.looks * two_sided(found.outcome.claimed) > alpha
 
 
 Side = Literal["claimed", "opposite"]
@@ -284,8 +298,8 @@ def _corrected(
         counted = [i for i in own if side == "opposite" or i not in hopeless]
         known |= p | dict(zip(counted, holm([p[i] for i in counted]), strict=True))
         for again in set(family) - set(own):
-            places = [again if claims[i].name == claims[again].restates else i for i in counted]
-            known[again] = dict(zip(places, holm([p[i] for i in places]), strict=True)).get(again, p[again])
+            others = [i for i in counted if claims[i].name != claims[again].restates]
+            known[again] = holm([p[again], *(p[i] for i in others)])[0]
     return known
 
 
@@ -296,7 +310,11 @@ def _asked_by(claim: Claim) -> list[Members]:
 
 def _families(claims: Sequence[Claim], tested: Sequence[_Tested]) -> list[list[int]]:
     """The claims that are corrected for each other; those on toys, which support nothing, by themselves."""
-    known = [i for i, found in enumerate(tested) if found.outcome is not None and not _is_counted(claims[i])]
+    known = [
+        i
+        for i, found in enumerate(tested)
+        if found.outcome is not None and not is_counted(claims[i].test.method)
+    ]
     return [[i for i in known if (tested[i].scale == TOY_SCALE) is toy] for toy in (False, True)]
 
 
@@ -316,14 +334,17 @@ def _test(claim: Claim, rows: Sequence[FigureRow]) -> _Tested:
     for control in claim.controls:
         after = control.apply(left, claim.test.groups)
         left, failed, unknown = after.kept, failed + after.failed, unknown + after.unknown
-    outcome = claim.test.outcome_of(left)
+    require_fields(claim.name, claim.test, left)
+    if without_count := runs_without_count(claim.test, claim.test.groups, left):
+        failed.append(without_count)
+    outcome = None if without_count else claim.test.outcome_of(left)
     why = "; ".join(failed if outcome is None else failed + unknown)
     if outcome is None and not why:
         why = "; ".join(
             f"there are no {members.label}"
             for members in claim.test.groups
             if not members.of(rows) and members.whatever_came_out().of(rows)
-        )
+        ) or why_nothing_to_compare(claim.test, claim.test.groups, left)
     scale = _scale(claim, rows if outcome is None else left)
     return _Tested(outcome, scale, f"left out: {why}" if why and outcome is not None else why, left)
 
@@ -347,10 +368,6 @@ def _without_toys(claim: Claim, rows: Sequence[FigureRow]) -> tuple[list[FigureR
 def _scale(claim: Claim, rows: Sequence[FigureRow]) -> Scale | None:
     scales = [row["scale"] for members in claim.test.groups for row in members.of(rows) if row.get("scale")]
     return scale_of_all(scales) if scales else None
-
-
-def _is_counted(claim: Claim) -> bool:
-    return claim.test.method.endswith(COUNTED)
 
 
 def two_sided(p: float) -> float:

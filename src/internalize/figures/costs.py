@@ -10,7 +10,7 @@ from typing import Any
 
 from internalize.figures.claims import UNDETECTABLE, TestOutcome
 from internalize.figures.rows import FigureRow, Members, in_words
-from internalize.figures.waiting import factor_told
+from internalize.figures.waiting import factor_told, unit_of
 from internalize.statistics import effect_of, ways_to_deal
 from internalize.statistics.groups import least_share
 from internalize.statistics.trends import Effect
@@ -100,7 +100,7 @@ class CostsMore:
         return TestOutcome(
             claimed=found.rises,
             opposite=found.falls,
-            numbers=f"{self.costly.label} take {factor_told(found)} times the iterations of "
+            numbers=f"{self.costly.label} take {factor_told(found)} times the {unit_of(self.cost)} of "
             f"{self.others.label} of their size ({counts})",
             data=_effect_data(found),
         )
@@ -165,8 +165,8 @@ class CostsWith:
         return TestOutcome(
             claimed=found.rises,
             opposite=found.falls,
-            numbers=f"{factor_told(found)} times the iterations where {in_words(self.number)} is twice as "
-            f"large ({len(units)} {self.unit}s)",
+            numbers=f"{factor_told(found)} times the {unit_of(self.cost)} where {in_words(self.number)} is "
+            f"twice as large ({len(units)} {self.unit}s)",
             data=_effect_data(found),
         )
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from internalize.errors import closest
+from internalize.figures.asked import fields_asked, known_columns, outcomes_asked
 from internalize.figures.cases import Tier
 from internalize.figures.claims import Claim
 from internalize.figures.figure import PAPER_TIER, Figure
-from internalize.figures.rows import RESULTS, WORDS, FigureRow, Members
+from internalize.figures.rows import FigureRow, Members
 
 SLIP = 0.85
 """So alike are a name and what is made of it by a slip of the pen."""
@@ -32,19 +33,19 @@ def doubts(figure: Figure, tier: Tier) -> list[str]:
 
 
 def _of_claims(claims: Sequence[Claim], cases: Sequence[FigureRow]) -> Iterator[str]:
-    columns = sorted({name for case in cases for name in case} | set(WORDS) | set(RESULTS))
+    columns, of_cases = known_columns(cases), sorted({name for case in cases for name in case})
     for claim in claims:
         controls = [control.group for control in claim.controls]
+        fields = [*fields_asked(claim.test), *(control.by for control in claim.controls if control.by)]
+        outcomes = [*outcomes_asked(claim.test), *(control.outcome for control in claim.controls)]
         for members in dict.fromkeys([*claim.test.groups, *controls]):
             for doubt in _of_members(members, cases, columns):
                 yield f"{claim.name}: {members.label}: {doubt}"
-        outcomes = [getattr(claim.test, "outcome", None), *(control.outcome for control in claim.controls)]
+        for field in dict.fromkeys(fields):
+            if field not in columns and (near := closest(field, of_cases)):
+                yield f"{claim.name}: no case has a field {field!r}{near}"
         for outcome in dict.fromkeys(outcomes):
-            if (
-                isinstance(outcome, str)
-                and outcome not in columns
-                and (near := closest(outcome, columns, SLIP))
-            ):
+            if outcome not in columns and (near := closest(outcome, columns, SLIP)):
                 yield f"{claim.name}: no result is known as {outcome!r}{near}"
 
 

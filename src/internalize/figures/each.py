@@ -40,10 +40,11 @@ class AtEach:
         return all_pass(found, "; ".join(f"{where}: {one.numbers}" for where, one in found.items()))
 
     def detects(self, planned: Sequence[FigureRow], level: float) -> str:
-        told = [
-            self.test.detects(part_of(planned, self.by, value), level)
-            for value in values_at(self.groups[0].planned(planned), self.by)
+        parts = [
+            part_of(planned, self.by, value) for value in values_at(self.groups[0].planned(planned), self.by)
         ]
+        whole = [part for part in parts if all(members.planned(part) for members in self.groups)]
+        told = [self.test.detects(part, level) for part in whole]
         if not told or UNDETECTABLE in told:
             return UNDETECTABLE
         return f"{told[0]}, at every {in_words(self.by)}"

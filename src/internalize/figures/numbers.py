@@ -222,7 +222,7 @@ class WithField:
             ]
             for stratum in strata
         ]
-        interval = bootstrap(parts, _mean_correlation)
+        interval = bootstrap(parts, _correlation_within)
         levels = self._levels(members)
         return TestOutcome(
             claimed=trend.rising if rising else trend.falling,
@@ -258,25 +258,33 @@ class WithField:
 
     def detects(self, planned: Sequence[Row], level: float) -> str:
         """The least rate at the far end, growing evenly from 0, that the test sees; for numbers, an order."""
-        members = self.group.planned(planned)
+        members = [row for row in self.group.planned(planned) if self.field in row]
         values = sorted({row[self.field] for row in members})
         if len(values) < 2:
             return UNDETECTABLE
         if self.direction == "falls":
             values.reverse()
         if self.number:
-            ends = [sum(row[self.field] == value for row in members) for value in (values[0], values[-1])]
-            return (
-                f"every run at {values[-1]} above every run at {values[0]}"
-                if least_split((ends[0], ends[1])) <= level
-                else UNDETECTABLE
-            )
+            ordered = [{**row, self.outcome: values.index(row[self.field])} for row in members]
+            told = f"every run at {values[-1]} above every run at {values[0]}"
+            told += ", and those between in their order" if len(values) > 2 else ""
+            return told if self._would_show(ordered, level) else UNDETECTABLE
         for percent in range(5, 101, 5):
             made = [planted for value in values for planted in self._plant(members, values, value, percent)]
-            trend = self._trend(made)
-            if (trend.rising if self.direction == "rises" else trend.falling) <= level:
+            if self._would_show(made, level):
                 return f"a rate from 0 % at {values[0]} to {percent} % at {values[-1]}, in even steps"
+        for first in values[1:]:
+            reached = [
+                {**row, self.outcome: values.index(row[self.field]) >= values.index(first)} for row in members
+            ]
+            if self._would_show(reached, level):
+                return f"every run from {first} on, and none before"
         return UNDETECTABLE
+
+    def _would_show(self, made: Sequence[Row], level: float) -> bool:
+        """Whether these outcomes are clear enough. They grow in the direction that is claimed."""
+        trend = self._trend(made)
+        return bool((trend.rising if self.direction == "rises" else trend.falling) <= level)
 
     def _plant(self, members: Sequence[Row], values: list[float], value: float, percent: int) -> list[Row]:
         """The runs at a value, the outcome given to as many as an even growth to `percent` makes it."""
@@ -289,5 +297,8 @@ class WithField:
         return planted
 
 
-def _mean_correlation(parts: Sequence[Sequence[tuple[float, float]]]) -> float:
-    return fmean(correlation([x for x, _ in part], [y for _, y in part]) for part in parts)
+def _correlation_within(parts: Sequence[Sequence[tuple[float, float]]]) -> float:
+    """Over all parts together, of ranks within each."""
+    points = [(x, y, number) for number, part in enumerate(parts) for x, y in part]
+    x, y, strata = zip(*points, strict=True)
+    return correlation(x, y, strata)

@@ -311,13 +311,9 @@ class Alike:
 
     def detects(self, planned: Sequence[FigureRow], level: float) -> str:
         members = self.group.planned(planned)
-        sizes = [len(part_of(members, self.by, value)) for value in values_at(members, self.by)]
-        least = min(sizes, default=0)
-        if (
-            len(sizes) < 2
-            or not least
-            or rates_differ_less(Rate(0, least), Rate(0, least), self.margin) > level
-        ):
+        sizes = sorted(len(part_of(members, self.by, value)) for value in values_at(members, self.by))
+        smallest = [Rate(0, n) for n in sizes[:2]]
+        if len(smallest) < 2 or rates_differ_less(smallest[0], smallest[1], self.margin) > level:
             return UNDETECTABLE
         return f"rates that are all 0 % or all 100 %, within {percents(self.margin)} of each other"
 
@@ -340,7 +336,8 @@ class OftenWithout:
         return f"McNemar's exact test in {self.group.label}: {outcomes}"
 
     def outcome_of(self, rows: Sequence[FigureRow]) -> TestOutcome | None:
-        members = [row for row in self.group.of(rows) if row.get(self.outcome) is not None]
+        both = (self.outcome, self.without)
+        members = [row for row in self.group.of(rows) if all(row.get(name) is not None for name in both)]
         if not members:
             return None
         first = [bool(row[self.outcome]) for row in members]

@@ -68,8 +68,10 @@ def _require_outcomes(row: Mapping[str, Any], table: Path) -> None:
             require_cell(name, number and 0 <= value <= 1, "a share from 0 to 1")
         elif name in YES_OR_NO:
             require_cell(name, isinstance(value, bool), "True or False")
-        elif name in ("iterations_until", "operations_until"):
+        elif name in ABOVE_ZERO:
             require_cell(name, number and value > 0, "a number above 0")
+        elif name in NUMBERS:
+            require_cell(name, number, "a number")
     if row.get("iterations_until") is not None:
         require_cell("happened", isinstance(row.get("happened"), bool), "True or False")
 
@@ -86,6 +88,13 @@ YES_OR_NO = {name for names in OUTCOMES.values() for name in names if not name.e
     "ood_succeeded",
     "ood_failed",
 }
+
+ABOVE_ZERO = ("iterations_until", "operations_until", "possible_inputs")
+NUMBERS = (
+    *("samples", "views_per_input", "chain_response_length", "ood_gap", "ood_gap_trend", "stages_passed"),
+    *("above_chance", "operations", "result.iterations", "seconds", "processor_seconds"),
+)
+"""What is computed with, where a row has it."""
 
 
 def curves_beside(table: Path) -> Path:

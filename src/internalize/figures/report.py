@@ -53,15 +53,18 @@ def find_records(results: Path) -> list[tuple[Record, Path]]:
     """
     allowed = not results.is_dir() or may_look_into(results)
     require(allowed, "results", f"no permission to read {results}")
-    return _records_of(sorted(results.glob(f"*/{VERDICT}")))
+    found, damaged = _records_of(sorted(results.glob(f"*/{VERDICT}")))
+    require(bool(found) or not damaged, "results", damaged[0] if damaged else "")
+    return _told_and_kept(found, damaged)
 
 
 def find_studies(results: Path) -> list[tuple[Record, Path]]:
     """What stands one folder deeper, such as results/readings/headlines: claims asked again in other ways."""
-    return _records_of(sorted(results.glob(f"*/*/{VERDICT}")))
+    return _told_and_kept(*_records_of(sorted(results.glob(f"*/*/{VERDICT}"))))
 
 
-def _records_of(paths: Sequence[Path]) -> list[tuple[Record, Path]]:
+def _records_of(paths: Sequence[Path]) -> tuple[list[tuple[Record, Path]], list[str]]:
+    """Records that can be told, and a line on each that cannot."""
     found, damaged = [], []
     for path in paths:
         try:
@@ -72,7 +75,11 @@ def _records_of(paths: Sequence[Path]) -> list[tuple[Record, Path]]:
         except (Unreadable, OSError) as error:
             why = error if isinstance(error, Unreadable) else error.strerror
             damaged.append(f"{path} {why}: it is no whole verdict; make the figure again: {path.parent.name}")
-    require(bool(found) or not damaged, "results", damaged[0] if damaged else "")
+    return found, damaged
+
+
+def _told_and_kept(found: list[tuple[Record, Path]], damaged: Sequence[str]) -> list[tuple[Record, Path]]:
+    """In the order of the paper, after a warning of each that is left out."""
     for line in damaged:
         warnings.warn(f"damaged: {line}", RunWarning, stacklevel=2)
     order, tiers = list(NAMES), ("paper", "laptop", "toy", "smoke")

@@ -20,6 +20,7 @@ from internalize.figures.claims import (
     Claim,
     Judgement,
     Plan,
+    is_counted,
     judge,
     strictest_level,
     without_planned_toys,
@@ -232,10 +233,11 @@ def write(made: Made, folder: Path, draw: bool = True) -> list[Path]:
 
 def _require_no_loss(made: Made, folder: Path) -> None:
     """Runs take hours and a verdict a moment: one that was made of many runs is not replaced by one of few."""
-    known, found = 0, len(made.material.rows)
+    known, found = 0, len(made.material.rows) + len(made.early)
     with suppress(OSError, ValueError):
         before = require_shape(read_json(folder / VERDICT), {"runs": (dict,)}, needed=["runs"])["runs"]
-        known = require_shape(before, {"done": (int,)}, needed=["done"])["done"]
+        counts = require_shape(before, {"done": (int,), "early": (int,)}, needed=["done"])
+        known = counts["done"] + counts.get("early", 0)
     require(
         made.figure.table is not None or found >= known,
         "results",
@@ -264,6 +266,7 @@ def verdict_record(made: Made) -> dict[str, Any]:
             "planned": len(now.cases),
             "later": len(made.sweep.cases) - len(now.cases),
             "done": len(made.material.rows) if figure.table is None else 0,
+            "early": len(made.early),
             "missing": list(made.missing),
             "seconds": sum(float(row.get("seconds") or 0.0) for row in made.material.rows),
             "waiting": _waiting(made),
@@ -326,9 +329,12 @@ def plan(figure: Figure, planned: Sequence[FigureRow]) -> list[dict[str, str]]:
 
 
 def _takes_part(claim: Claim, planned: Sequence[FigureRow]) -> bool:
-    """Whether other claims are corrected for it: not if it says another again, or if its runs are too few."""
+    """Whether other claims are corrected for it: not if it says another again or needs no test, nor if its runs
+    are too few."""
     rows, alone = without_planned_toys(claim, planned), strictest_level([claim]) / claim.looks
-    return claim.restates is None and claim.test.detects(rows, alone) != UNDETECTABLE
+    if claim.restates is not None or is_counted(claim.test.method):
+        return False
+    return claim.test.detects(rows, alone) != UNDETECTABLE
 
 
 def _base(sweep: Sweep) -> dict[str, Any]:

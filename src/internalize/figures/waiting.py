@@ -82,7 +82,7 @@ class Sooner:
         Nor is the ratio a bound: these runs would have come later than the budget, or, given up, before it.
         """
         compared = f"; {self.sooner.label} against {self.later.label}: {ratio:.2f}"
-        unit = self.time.removesuffix("_until")
+        unit = unit_of(self.time)
         if all(events):
             return f"{compared} [{interval.low:.2f}, {interval.high:.2f}] times the {unit}"
         if any(events):
@@ -157,7 +157,8 @@ class EachSooner:
         )
 
     def detects(self, planned: Sequence[FigureRow], level: float) -> str:
-        if any(pair.detects(planned, level) == UNDETECTABLE for pair in self._pairs):
+        there = [pair for pair in self._pairs if all(members.planned(planned) for members in pair.groups)]
+        if not there or any(pair.detects(planned, level) == UNDETECTABLE for pair in there):
             return UNDETECTABLE
         sooner, later = self._labels
         return f"every run of {sooner} before every run of {later}"
@@ -167,6 +168,11 @@ def _all_of(groups: Sequence[Members]) -> str:
     """`C_14, C_15 and C_16`."""
     *first, last = [one.label for one in groups]
     return f"{', '.join(first)} and {last}" if first else last
+
+
+def unit_of(time: str) -> str:
+    """In what a column of waiting times or of costs counts: `iterations`, `operations`."""
+    return time.removesuffix("_until")
 
 
 def factor_told(found: Effect) -> str:
@@ -218,8 +224,8 @@ class AsSoon:
                     difference_of_means(faster, other, "greater"), difference_of_means(slower, other, "less")
                 ),
             ),
-            numbers=f"{self.one.label} against {self.other.label}: {factor_told(found)} times the iterations "
-            f"({len(one)} and {len(other)} runs)",
+            numbers=f"{self.one.label} against {self.other.label}: {factor_told(found)} times the "
+            f"{unit_of(self.time)} ({len(one)} and {len(other)} runs)",
             data={self.one.label: one, self.other.label: other},
         )
 

@@ -30,16 +30,11 @@ def spearman_trend(x: Sequence[float], y: Sequence[float], strata: Sequence[Hash
     Ranks are taken within a stratum, so that a level shared by a stratum neither helps nor harms; the
     correlation is that of these ranks, centred. A constant x or y correlates with nothing: 0.
     """
-    import numpy as np
-
     if not len(x) == len(y) or not x:
         raise ValueError(f"needs as many x as y, and some; got {len(x)} and {len(y)}")
     labels = list(strata) if strata is not None else [0] * len(x)
-    ranks_x, ranks_y = np.zeros(len(x)), np.zeros(len(y))
-    for part in _members_of_strata(labels):
-        ranks_x[part] = _centred_ranks([x[i] for i in part])
-        ranks_y[part] = _centred_ranks([y[i] for i in part])
-    scale = math.sqrt(float(ranks_x @ ranks_x) * float(ranks_y @ ranks_y))
+    ranks_x, ranks_y = (_ranks_within(values, labels) for values in (x, y))
+    scale = _scale(ranks_x, ranks_y)
     if scale == 0:
         return Trend(0.0, 1.0, 1.0)
     observed, found = float(ranks_x @ ranks_y) / scale, _dealt(ranks_y, labels) @ ranks_x / scale
@@ -174,11 +169,26 @@ def _orders(values: Sequence[float]) -> np.ndarray:
     return orders(tuple(values))
 
 
-def correlation(x: Sequence[float], y: Sequence[float]) -> float:
-    """Spearman's correlation alone; 0 where one of the two is constant."""
-    ranks_x, ranks_y = _centred_ranks(x), _centred_ranks(y)
-    scale = float(ranks_x @ ranks_x) * float(ranks_y @ ranks_y)
-    return float(ranks_x @ ranks_y) / scale**0.5 if scale > 0 else 0.0
+def correlation(x: Sequence[float], y: Sequence[float], strata: Sequence[Hashable] | None = None) -> float:
+    """The correlation of `spearman_trend` alone; 0 where one of the two is constant."""
+    labels = list(strata) if strata is not None else [0] * len(x)
+    ranks_x, ranks_y = (_ranks_within(values, labels) for values in (x, y))
+    scale = _scale(ranks_x, ranks_y)
+    return float(ranks_x @ ranks_y) / scale if scale > 0 else 0.0
+
+
+def _scale(ranks_x: np.ndarray, ranks_y: np.ndarray) -> float:
+    return math.sqrt(float(ranks_x @ ranks_x) * float(ranks_y @ ranks_y))
+
+
+def _ranks_within(values: Sequence[float], labels: Sequence[Hashable]) -> np.ndarray:
+    """Centred ranks, each within its stratum."""
+    import numpy as np
+
+    found = np.zeros(len(values))
+    for part in _members_of_strata(labels):
+        found[part] = _centred_ranks([values[i] for i in part])
+    return found
 
 
 def _centred_ranks(values: Sequence[float]) -> np.ndarray:

@@ -95,7 +95,7 @@ def collect(sweep: Sweep, out: Path | str, recorded: Recorded | None = None) -> 
     for case in sweep.cases:
         folder = case.prepared.folder(Path(out))
         row, reason = _row(case, folder)
-        if row is None and reason == NOT_BEGUN:
+        if row is None:
             row = recorded_row(case, recorded or {})
         if row is None:
             collected.missing.append((case, reason))

@@ -77,20 +77,25 @@ def _curves(collected: Collected, by: Sequence[str], results: Sequence[str]) -> 
 def _survival(collected: Collected, by: Sequence[str], results: Sequence[str]) -> Figure:
     from internalize.display.charts import waiting_curves
 
-    series = {name: [_waiting(row) for row in rows] for name, rows in _by_group(collected, by).items()}
+    series = {name: [waiting_of(row) for row in rows] for name, rows in _by_group(collected, by).items()}
     figure, axes = new_figure(1, 1, width=6.5, height=3.6)
     waiting_curves(axes, series)
     axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
     return figure
 
 
-def _waiting(row: Row) -> Waiting:
-    """Until the run internalized; where it never did, its whole training."""
-    known = "iterations_to_internalize" in row
-    require(known, "show", f"{row['run']} does not say when it internalized: draw rates or curves")
-    when, trained = row["iterations_to_internalize"], row.get("result.iterations", row.get("iterations"))
-    assert isinstance(trained, int | float)
-    return Waiting(float(when if isinstance(when, int | float) else trained), isinstance(when, int | float))
+def waiting_of(row: Row) -> Waiting:
+    """Until the run internalized; where it never did, its whole budget, also if it was given up before.
+
+    Who was given up has failed. Left out from then on, failures would make their group look the better.
+    """
+    when = row.get("iterations_to_internalize")
+    if isinstance(when, int | float):
+        return Waiting(float(when), True)
+    known, budget = "iterations_to_internalize" in row, row.get("iterations")
+    told = f"{row['run']} does not say when it internalized: draw rates or curves"
+    require(known and isinstance(budget, int | float), "show", told)
+    return Waiting(float(budget), False)  # type: ignore[arg-type]
 
 
 def _by_group(collected: Collected, by: Sequence[str]) -> dict[str, list[Row]]:
