@@ -41,6 +41,7 @@ FIGURE = replace(
             "drops by less than 5 points (not in the paper).",
             RateAbove(methods.COT, "keeps_ood", MOSTLY, by="place"),
             [succeeds_first(methods.COT, by="place")],
+            ours=True,
         ),
         Claim(
             "internalized-lose-more-than-cot-as-long",
@@ -48,6 +49,7 @@ FIGURE = replace(
             "long.",
             Larger(methods.INTERNALIZED, methods.COT, "ood_gap", strata="place"),
             [succeeds_first(methods.CURRICULA, by="place"), succeeds_first(methods.COT, by="place")],
+            ours=True,
         ),
     ],
 )

@@ -2,8 +2,9 @@
 
 The figures at the laptop tier begin with larger weights: 0.057, 0.1, or a number for each shape
 (docs/readings.md). Here are their headlines again. Cases, tests and controls are the figures' own, and only the
-weights differ. The factors on p for several looks are the figures' own, too, though each study is one look. One
-exception: FIGURE has the recipe without rehearsal; its runs are those of studies/laptop-judge-init.yaml.
+weights differ. The factors on p for several looks are the figures' own, too, though each study is one look; no
+claim was changed when the runs of a study had been seen. One exception: FIGURE has the recipe without
+rehearsal; its runs are those of studies/laptop-judge-init.yaml.
     internalize figure studies/headlines_under_gpt2_init.py:FIGURE --results results/readings   # Figure 2
     internalize figure studies/headlines_under_gpt2_init.py:CELL --results results/readings     # the C_2 cell
 and so on with PLACE, SHAPES, MIXTURE, ORDERS, HEADS and DURING.
@@ -50,7 +51,7 @@ def headlines(figure: Figure, name: str, grids: list[Grid]) -> Figure:
         name=name,
         shows=f"{figure.paper} under GPT-2's own initial weights",
         tiers={"laptop": grids, "paper": figure.tiers["paper"]},
-        claims=[claim for claim in figure.claims if claim.headline],
+        claims=[replace(claim, seen="") for claim in figure.claims if claim.headline],
     )
 
 

@@ -141,7 +141,8 @@ def test_the_scale_of_a_case() -> None:
     assert views_within_budget(CELL, 2) == pytest.approx(0.1907, abs=1e-4)
     assert scale() == "the paper's own"
     assert scale(held_out=None) == "toy"
-    assert scale(**{"model.width": 32}) == "premise kept, smaller"
+    assert scale(**{"model.width": 32}) == "the paper's C_2 cell"
+    assert scale(iterations=20_000) == "premise kept, smaller"  # 0.08 views
     assert scale(task="C3", horizon=17) == "premise kept, smaller"
     assert scale(ease=300) == "premise kept, our recipe"  # the paper has no easy steps
     assert scale(**{"optimizer.warmup": 200}) == "premise kept, our recipe"
@@ -149,6 +150,8 @@ def test_the_scale_of_a_case() -> None:
     assert scale(horizon=12) == "toy"
     assert scale(task="C3", horizon=15) == "toy"
     assert scale_of_all(["the paper's own", "premise kept, smaller"]) == "premise kept, smaller"
+    assert scale_of_all(["the paper's own", "the paper's C_2 cell"]) == "the paper's C_2 cell"
+    assert scale_of_all(["the paper's C_2 cell", "premise kept, smaller"]) == "premise kept, smaller"
     assert scale_of_all(["premise kept, our recipe", "premise kept, smaller"]) == "premise kept, our recipe"
     assert scale_of_all(["the paper's own", "toy"]) == "toy"
     hints = {"kind": "hints", "d": 24, "method": "direct"}

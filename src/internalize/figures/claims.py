@@ -127,6 +127,8 @@ class Claim:
     seen: Literal["", "added", "changed", "added in part"] = ""
     """What was done to it when its runs had been seen, in part: when some of them had. A reader should trust it
     less."""
+    ours: bool = False
+    """Whether the sentence, or what it foretells, is not the paper's but ours."""
     restates: str | None = None
     """The claim that it says again by another number. The two are not corrected for each other."""
 
@@ -194,6 +196,8 @@ class Judgement:
             "claim": self.claim.name,
             "sentence": self.claim.sentence,
             "headline": self.claim.headline,
+            "ours": self.claim.ours,
+            "seen": self.claim.seen,
             "method": self.claim.test.method,
             "controls": [control.sentence for control in self.claim.controls],
             "verdict": self.word,

@@ -297,7 +297,7 @@ def headline_table(records: Sequence[tuple[Record, Path]]) -> str:
 def claims_document(records: Sequence[tuple[Record, Path]], studies: Sequence[tuple[Record, Path]] = ()) -> str:
     """Every claim of every figure: what must hold, the test, what was found; studies and toys apart, at the
     end."""
-    parts = [CLAIMS_HEAD.format(counts=_counts(records))]
+    parts = [CLAIMS_HEAD.format(counts=_counts(records), origins=_origins(records))]
     for title, early in (("Claims", False), ("Toys", True)):
         if early and studies:
             parts.append(f"## Studies\n{STUDIES_HEAD.format(counts=_counts(studies))}")
@@ -307,6 +307,23 @@ def claims_document(records: Sequence[tuple[Record, Path]], studies: Sequence[tu
             if record["tier"] != "smoke" and (record["tier"] == "toy") == early and record["claims"]:
                 parts.append(_claims_of_figure(record, record["paper"], brief=early))
     return "\n".join(parts) + "\n"
+
+
+def _origins(records: Sequence[tuple[Record, Path]]) -> str:
+    """Of the confirmed claims, how many are the paper's sentences, and how many were not fixed before."""
+    confirmed = [
+        claim
+        for record, _ in records
+        if not _is_toy_tier(record)
+        for claim in record["claims"]
+        if claim["verdict"] == "confirmed" and claim["scale"] != TOY_SCALE
+    ]
+    ours = sum(bool(claim.get("ours")) for claim in confirmed)
+    late = sum(bool(claim.get("seen")) for claim in confirmed)
+    return (
+        f"{len(confirmed) - ours} of the {len(confirmed)} confirmed are sentences of the paper, and {ours} say "
+        f"what it does not; {late} of them were added or changed when runs of theirs had been seen, and say so"
+    )
 
 
 def _counts(records: Sequence[tuple[Record, Path]]) -> str:
@@ -321,6 +338,7 @@ def _counts(records: Sequence[tuple[Record, Path]]) -> str:
 CLAIMS_HEAD = """# The paper's claims, one by one
 
 `internalize report --claims > docs/claims.md` writes this page from the verdicts in `results/`: {counts}.
+{origins}.
 How a claim is judged: [figures.md](figures.md). *p* is twice the one-sided value in the direction of the claim
 (of a contradicted one, in the other direction), after Holm's correction over the claims of a figure that have
 data. Intervals are at 95 %.

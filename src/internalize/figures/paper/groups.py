@@ -78,6 +78,7 @@ CLAIMS = [
         BY_SUM,
         LEARNED,
         seen="added in part",  # the cyclic groups of three seeds are runs of `orders`
+        ours=True,
     ),
     Claim(
         "same-sum-same-cost",
@@ -86,6 +87,7 @@ CLAIMS = [
         AsSoon(*OF_ONE_SUM, SAME_TIME),
         [*LEARNED, *comes_through(*OF_ONE_SUM)],
         seen="added in part",
+        ours=True,
     ),
     Claim(
         "products-before-c16",
@@ -96,6 +98,7 @@ CLAIMS = [
         ),
         LEARNED,
         seen="changed",
+        ours=True,
     ),
     Claim(
         "another-name-is-no-other-group",
@@ -103,6 +106,7 @@ CLAIMS = [
         AsSoon(*UNDER_TWO_NAMES, SAME_TIME),
         [*LEARNED, *comes_through(*UNDER_TWO_NAMES)],
         seen="added in part",
+        ours=True,
     ),
 ]
 

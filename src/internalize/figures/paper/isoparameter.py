@@ -131,6 +131,7 @@ CLAIMS = [
         [WORKS, *chain_learned(ALL, by="model.depth")],
         seen="added",
         restates="deeper-is-worse",
+        ours=True,
     ),
     Claim(
         "deepest-not-suited",

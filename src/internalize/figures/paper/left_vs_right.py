@@ -166,6 +166,7 @@ CLAIMS = [
         Sooner(encoded("right", "kept"), RIGHT),
         [works(LEFT)],
         headline=True,
+        ours=True,
     ),
     Claim(
         "fixed-place-mends-right-again",
@@ -177,6 +178,7 @@ CLAIMS = [
         ),
         [works(encoded("left", "absolute", again=True))],
         seen="changed",
+        ours=True,
     ),
     Claim(
         "moving-place-harms-left",
@@ -184,6 +186,7 @@ CLAIMS = [
         "from the end of the chain (not in the paper).",
         Sooner(LEFT, encoded("left", "end")),
         [works(LEFT)],
+        ours=True,
     ),
     Claim(
         "rotary-mends-right",
@@ -191,6 +194,7 @@ CLAIMS = [
         "paper's explanation; the test is ours).",
         Sooner(encoded("right", "rotary"), RIGHT),
         [works(encoded("left", "rotary"))],
+        ours=True,
     ),
     Claim(
         "rotary-mends-right-again",
@@ -206,6 +210,7 @@ CLAIMS = [
         ),
         [works(encoded("left", "rotary", *AGAIN_LARGE))],
         seen="changed",
+        ours=True,
     ),
     Claim(
         "no-positions-mend-right",
@@ -213,6 +218,7 @@ CLAIMS = [
         "explanation; the test is ours).",
         Sooner(encoded("right", "none"), RIGHT),
         [works(encoded("left", "none"))],
+        ours=True,
     ),
 ]
 

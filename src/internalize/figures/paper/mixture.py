@@ -118,6 +118,20 @@ CLAIMS = [
         [succeeds_first(CURRICULUM, by="task")],
     ),
     Claim(
+        "asked-for-the-chain-the-mixture-keeps-ood",
+        "Both asked for the full chain, the mixture model succeeds out of distribution more often than the "
+        "curriculum model (not in the paper, which asks the latter for its direct answer).",
+        MoreOften(
+            group("mixture, full chain", way="mixture"),
+            group("curriculum, full chain", way="curriculum", beside_mixture=True, length_token=True),
+            "chain_ood_succeeded",
+            strata="task",
+        ),
+        [succeeds_first(CURRICULUM, by="task")],
+        seen="added",
+        ours=True,
+    ),
+    Claim(
         "chain-above-direct-ood",
         "The same model does better out of distribution with the full chain than when it answers directly.",
         OftenWithout(MIXTURE_THAT_ANSWERS, "chain_ood_succeeded", "ood_succeeded"),
@@ -129,18 +143,21 @@ CLAIMS = [
         "paper).",
         RateBelow(CURRICULUM_ASKED, "chain_succeeded", MOSTLY, by="task"),
         [succeeds_first(PLAIN, by="task")],
+        ours=True,
     ),
     Claim(
         "rehearsal-keeps-both",
         "A curriculum that rehearses its earlier stages ends in one model that answers directly and generates "
         "the full chain (not in the paper).",
         RateAbove(REHEARSED, "both_succeeded", MOSTLY, by="task"),
+        ours=True,
     ),
     Claim(
         "rehearsal-keeps-ood",
         "Rehearsing longer chains keeps more of the direct answer's OOD accuracy (not in the paper).",
         Larger(CURRICULUM_ASKED, REHEARSED_THAT_ANSWERS, "ood_gap", strata="task"),
         [succeeds_first(PLAIN, by="task"), succeeds_first(REHEARSED, by="task")],
+        ours=True,
     ),
 ]
 

@@ -69,6 +69,7 @@ CLAIMS = [
         "the paper).",
         RateAbove(CURRICULUM, "h_folded_succeeded", MOSTLY, by="d"),
         [LEARNS],
+        ours=True,
     ),
     Claim(
         "subnetwork-of-the-mixture-predicts",
@@ -76,6 +77,7 @@ CLAIMS = [
         "folded in, which is not in the paper).",
         RateAbove(MIXTURE, "h_folded_succeeded", MOSTLY, by="d"),
         seen="added",
+        ours=True,
     ),
 ]
 

@@ -115,6 +115,7 @@ CLAIMS = [
         LEARNED,
         seen="added",
         restates="width-helps",
+        ours=True,
     ),
     Claim(
         "width-helps-primes-less",

@@ -87,6 +87,7 @@ CLAIMS = [
         "fewer-examples-are-enough",
         "4 d³ examples, far fewer than the theorem asks for, are enough (not in the paper).",
         RateAbove(FEW, "internalized", MOSTLY, by="d"),
+        ours=True,
     ),
     Claim(
         "direct-training-fails",
@@ -94,6 +95,7 @@ CLAIMS = [
         "has it from theory).",
         RateBelow(FEW, "direct_training_exact", MOSTLY, by="d"),
         [PositiveControl("the phases find the parity", FEW, "internalized", by="d")],
+        ours=True,
     ),
 ]
 
