@@ -233,8 +233,8 @@ Scale = Literal[
 ]
 PAPER_SCALE: Scale = "the paper's own"
 C2_CELL: Scale = "the paper's C_2 cell"
-"""Its task and length, with a curriculum, or for a question, that the paper does not have there. At 0.19 views the
-premise is not quite kept, so that it is not called so."""
+"""Its task and length, with a curriculum, or for a question, that the paper does not have there. At 0.19 views
+the premise is not quite kept, so that it is not called so."""
 SMALLER: Scale = "premise kept, smaller"
 OUR_RECIPE: Scale = "premise kept, our recipe"
 """Smaller, and trained in another way than the paper does."""
