@@ -3,18 +3,22 @@ place."""
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
+import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from internalize.cli import main
+from internalize.figures.figure import Figure
 from internalize.figures.paper import NAMES, find_figure
 from internalize.figures.recorded import recorded_runs
 from internalize.figures.report import claims_document, find_records, find_studies, headline_table, with_indices
 from internalize.figures.results import read
+from internalize.statistics import SUCCESS
 from internalize.sweeps.recorded import run_name, table_rows
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -64,6 +68,29 @@ def test_the_readme_says_which_confirmed_claims_are_about_training() -> None:
     ) in " ".join(README.split())
 
 
+def test_the_readme_says_whose_sentences_are_confirmed() -> None:
+    confirmed = [
+        claim
+        for name in NAMES
+        for claim in json.loads((ROOT / f"results/{name}/verdict.json").read_text("utf-8"))["claims"]
+        if claim["verdict"] == "confirmed" and claim["scale"] != "toy"
+    ]
+    ours, late = (sum(bool(claim[name]) for claim in confirmed) for name in ("ours", "seen"))
+    assert (
+        f"{len(confirmed) - ours} of the {len(confirmed)} confirmed are sentences of the paper, and {ours} say "
+        f"what it does not; {late} of them were added or changed when runs of theirs had been seen, and say so."
+    ) in " ".join(README.split())
+
+
+def test_what_a_way_to_measure_changed_is_told_as_the_table_has_it() -> None:
+    """Out of distribution on the C_2 cell: on held-out inputs alone, and on all."""
+    runs = [row for row in table_rows(ROOT / "results/scatter/scatter.csv") if row["task"] == "C2"]
+    came = [row for row in runs if row["succeeded"]]
+    fail = [sum(row[name] <= SUCCESS for row in came) for name in ("ood_accuracy", "ood_judged")]
+    told = " ".join((ROOT / "docs" / "figures.md").read_text(encoding="utf-8").split())
+    assert f"went from {fail[0]} to {fail[1]} of {len(came)} runs, from confirmed to *inconclusive*" in told
+
+
 def test_the_document_of_claims_is_the_one_that_is_generated(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", "--results", str(ROOT / "results"), "--claims"]) == 0
     written = (ROOT / "docs" / "claims.md").read_text(encoding="utf-8")
@@ -108,6 +135,34 @@ def test_committed_verdicts_are_those_of_the_committed_tables(name: str, tmp_pat
     }
     told = record["runs"].get("waiting", [])
     assert sum(one["runs"] for one in told) == len(later - set(scales)), "what is planned is in docs/claims.md"
+
+
+def studies(monkeypatch: pytest.MonkeyPatch) -> dict[str, Figure]:
+    """The figures that scripts in studies/ define, by their names."""
+    found: dict[str, Figure] = {}
+    for path in sorted((ROOT / "studies").glob("*.py")):
+        spec = importlib.util.spec_from_file_location(path.stem, path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        monkeypatch.setitem(sys.modules, path.stem, module)  # dataclasses look their module up
+        spec.loader.exec_module(module)
+        found |= {value.name: value for value in vars(module).values() if isinstance(value, Figure)}
+    return found
+
+
+def test_committed_verdicts_of_studies_are_those_of_their_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    defined, judged = studies(monkeypatch), 0
+    for record, folder in find_studies(ROOT / "results"):
+        if record["figure"] in defined:
+            figure = defined[record["figure"]]
+            made = read(figure, "laptop", tmp_path, recorded_runs(folder.parent, figure))
+            now = [judgement.to_json() for judgement in made.judgements]
+            assert _to_nine_digits(now) == _to_nine_digits(record["claims"]), f"renew {folder}"
+            judged += 1
+    assert judged == len(list((ROOT / "results" / "readings").glob("*/verdict.json")))
 
 
 def _to_nine_digits(value: object) -> object:
