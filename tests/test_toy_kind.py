@@ -171,6 +171,8 @@ def test_a_figure_is_drawn_of_it(here: Path, capsys: pytest.CaptureFixture[str])
     assert (here / "results" / "planes-smoke" / "planes.png").stat().st_size > 0
     (planned,) = said(capsys, "plan", "toy_figure.py:FIGURE@smoke")["sweeps"]  # the same runs as a sweep
     assert (planned["name"], planned["runs"]) == ("planes-smoke", 4)
+    assert main(["plan", "toy_figure.py:FIGURE"]) == 2
+    assert "but a Figure: name one of its tiers behind it, @smoke" in capsys.readouterr().err
     assert main(["plan", "toy_figure.py:BASE@smoke"]) == 2
     assert "toy_figure.py:BASE has no tiers: it is a ToyConfig, no figure" in capsys.readouterr().err
 

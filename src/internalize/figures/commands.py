@@ -166,6 +166,11 @@ def _print_plan(figure: Figure, arguments: FigureArguments) -> None:
     )
     for line in figure.caption_lines(arguments.tier):
         console.print(line)
+    known = {} if arguments.recorded is None else recorded_runs(arguments.recorded, figure)
+    found = status(figure, arguments.tier, arguments.out, known, later=True)
+    if todo := found.planned - found.done:
+        most = duration(found.seconds * usable_cores())
+        console.print(f"{todo} of them are not done here, and take about {most} of one core.")
     for entry in planned:
         console.print(f"\n[bold]{entry['claim']}[/bold]: {entry['sentence']}")
         console.print(f"  {entry['method']}")

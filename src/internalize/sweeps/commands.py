@@ -293,7 +293,8 @@ class PlanArguments(TrustOption):
     """What sweeps would take on GPUs, from counted operations and a stated utilisation: nothing is trained."""
 
     files: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="FILE [FILE ...]")]
-    """One or more sweeps: files, file.py:NAME or module:NAME."""
+    """One or more sweeps: files, file.py:NAME or module:NAME; the runs of a figure's tier as
+    internalize.figures.paper.heads:FIGURE@paper."""
     gpus: Annotated[tuple[int, ...], WholeNumbers] = (1, 8, 64)
     """How many GPUs: one column for each number."""
     gpu: str = "a100"

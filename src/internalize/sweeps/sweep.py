@@ -138,7 +138,9 @@ def find_sweep(name: Path | str) -> Sweep:
     if tier is not None:
         require(hasattr(made, "sweep"), "sweep", f"{text} has no tiers: it is a {kind}, no figure")
         made = made.sweep(tier)
-    require(isinstance(made, Sweep), "sweep", f"{text} is no sweep, made by sweep_of, but a {kind}")
+    tiers = ", ".join(f"@{tier}" for tier in getattr(made, "tiers", ()))
+    hint = f": name one of its tiers behind it, {tiers}" if tiers else ""
+    require(isinstance(made, Sweep), "sweep", f"{text} is no sweep, made by sweep_of, but a {kind}{hint}")
     found: Sweep = made
     found.require_runs()
     return found

@@ -112,6 +112,9 @@ def figures_command(arguments: FiguresArguments) -> None:
     console.print(table)
     more = "" if arguments.runs else " internalize figures --runs counts the runs that are done."
     console.print(f"internalize figure NAME makes one; --plan shows its claims.{more}", soft_wrap=True)
+    if arguments.runs:
+        told = "Runs that are only planned (--later) are counted; times are of all cores of this machine."
+        console.print(told, soft_wrap=True)
 
 
 def _table_of_runs(table: Path) -> dict[str, RecordedRun]:
@@ -133,7 +136,7 @@ def _entry(
         known: Recorded = {}
         with suppress(BadInput):  # a damaged table knows no runs, and does not end the list
             known = recorded_runs(arguments.results, figure, read) if arguments.results.is_dir() else {}
-        entry["runs"] = {tier: vars(status(figure, tier, arguments.out, known)) for tier in LISTED}
+        entry["runs"] = {tier: vars(status(figure, tier, arguments.out, known, later=True)) for tier in LISTED}
     return {**entry, "verdicts": _verdicts_told(arguments.results / name)}
 
 
