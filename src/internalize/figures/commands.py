@@ -143,6 +143,7 @@ def _warn_of_blind_claims(figure: Figure, sweep: Sweep) -> None:
 
 
 def _print_plan(figure: Figure, arguments: FigureArguments) -> None:
+    known = {} if arguments.recorded is None else recorded_runs(arguments.recorded, figure)
     sweep = figure.sweep(arguments.tier, later=True)
     later = len(sweep.cases) - len(figure.sweep(arguments.tier).cases)
     planned = plan(figure, figure.planned(sweep))
@@ -166,7 +167,6 @@ def _print_plan(figure: Figure, arguments: FigureArguments) -> None:
     )
     for line in figure.caption_lines(arguments.tier):
         console.print(line)
-    known = {} if arguments.recorded is None else recorded_runs(arguments.recorded, figure)
     found = status(figure, arguments.tier, arguments.out, known, later=True)
     if todo := found.planned - found.done:
         most = duration(found.seconds * usable_cores())
