@@ -543,6 +543,28 @@ def test_the_other_headlines_under_the_initial_weights_of_gpt2() -> None:
     assert sorted(line.partition(", ")[2] for line in told) == sorted(wanted)
 
 
+def test_the_models_that_are_there_to_be_asked() -> None:
+    """As many as the README says, each small, and what it reached is what the tables of the figures say."""
+    folders = [path for path in (ROOT / "results" / "runs").iterdir() if (path / "config.json").is_file()]
+    assert f"{len(folders)} trained models are in `results/runs`" in text_of("README.md")
+    tables = (ROOT / "results").glob("*/*.csv")
+    names = [name for name in tables if name.name == f"{name.parent.name}.csv"]
+    recorded = {
+        row.get("run", ""): row for name in names for row in rows_of(str(name.relative_to(ROOT / "results")))
+    }
+    for folder in folders:
+        weights = sum(path.stat().st_size for path in (folder / "model").glob("*.safetensors"))
+        assert 0 < weights < 2**20
+        summary = json.loads((folder / "status.json").read_text(encoding="utf-8"))["summary"]
+        told = {
+            name: recorded[folder.name][name]
+            for name in ("id_accuracy", "ood_accuracy", "accuracy")
+            if name in summary
+        }
+        assert told
+        assert told == {name: str(summary[name]) for name in told}
+
+
 def test_what_the_documents_say_of_single_tasks() -> None:
     """Of claim 5 on the C_2 cell, of S_3 at T = 14, of the shapes under 0.02."""
     methods = rows_of("methods/methods.csv")
