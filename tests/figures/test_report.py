@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from internalize.cli import main
+from internalize.figures.claim_tables import with_indices
 from internalize.figures.claims import judge
 from internalize.figures.figure import DrawingMaterial
 from internalize.figures.paper import find_figure
-from internalize.figures.report import with_indices
 from internalize.figures.results import Made, write
 from tests.figures.planting import AS_CLAIMED, plant
 

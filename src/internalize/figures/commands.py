@@ -225,13 +225,8 @@ class ReportArguments:
 
 
 def report_command(arguments: ReportArguments) -> None:
-    from internalize.figures.report import (
-        claims_document,
-        find_records,
-        find_studies,
-        headline_table,
-        report_page,
-    )
+    from internalize.figures.claim_tables import claims_document, headline_table
+    from internalize.figures.report import find_records, find_studies, report_page
 
     records = find_records(arguments.results)
     require(
