@@ -163,8 +163,7 @@ def test_committed_verdicts_of_studies_are_those_of_their_tables(
 
 
 def _comparable(claim: dict[str, Any]) -> object:
-    """To nine digits: the last of a regression are those of the linear algebra, and what a plan costs is up to the
-    machine."""
+    """To nine digits: the last ones of a regression, and what a plan costs, are those of a machine."""
     told = {**claim, "numbers": "its cost"} if claim["verdict"] == "planned" else claim
     return json.loads(json.dumps(told), parse_float=lambda digits: f"{float(digits):.9g}")
 
